@@ -1,0 +1,5 @@
+"""`python -m ddptrace`."""
+
+from ddptrace.cli import main
+
+main()

@@ -1,0 +1,49 @@
+"""The command line: each command parses, calls the library, prints and exits."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from ddptrace import __version__
+from ddptrace.cli.report import report
+from ddptrace.errors import DdptraceError
+
+app = typer.Typer(
+    name="ddptrace",
+    help="Find out where the step of a PyTorch DDP job goes, from the traces of all its ranks.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich's help costs more than all the rest of `--help`
+    add_completion=False,
+)
+app.command("report")(report)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ddptrace {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version)
+    ] = False,
+) -> None:
+    """Find out where the step of a PyTorch DDP job goes, from the traces of all its ranks."""
+
+
+def main() -> None:
+    """Run the command line; what the user can mend is one line on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a name may hold what no terminal shows
+    try:
+        app()
+    except DdptraceError as error:
+        sys.stderr.write(f"ddptrace: {' '.join(str(error).splitlines())}\n")
+        sys.exit(2)

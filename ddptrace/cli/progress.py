@@ -1,0 +1,20 @@
+"""Progress of long work, on a terminal's stderr only."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+
+def on_stderr(verb: str) -> Callable[[int, int], None] | None:
+    """Return a function that shows how far work is; None where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        return None
+
+    def show(done: int, total: int) -> None:
+        if total > 1:
+            end = "\r" if done < total else "\r\033[K"
+            sys.stderr.write(f"\r{verb} {done}/{total} files{end}")
+            sys.stderr.flush()
+
+    return show

@@ -1,0 +1,117 @@
+"""`ddptrace report`: where each rank's step went."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ddptrace.cli.progress import on_stderr
+from ddptrace.cli.terminal import stdout_destination, write
+from ddptrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from ddptrace.report import Report  # numpy behind it would slow `--help` down
+
+
+def report(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...", help="The run's folder, its trace files, or a glob pattern."
+        ),
+    ],
+    step: Annotated[
+        str,
+        typer.Option(metavar="N|all|median", help="The step to show; N narrows every output."),
+    ] = "median",
+    ranks: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Only these ranks, such as 0,3 or 0-7.")
+    ] = None,
+    comm_kernel: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="REGEX",
+            help="Kernels whose name matches are communication, too. May be repeated.",
+        ),
+    ] = None,
+    json: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the report as JSON; - for stdout.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the report as one offline page.")
+    ] = None,
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="Put the intervals to draw into the JSON.")
+    ] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Exit with 0 although a rank could not be read whole.")
+    ] = False,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes to read with (default: one a core).")
+    ] = None,
+) -> None:
+    """Report where each rank's step went: compute, communication hidden and exposed, idle.
+
+    Reads torch.profiler's traces (.json, .json.gz) of all ranks. Exit codes: 0 fine, 2 bad input
+    or a rank that could not be read whole.
+    """
+    from ddptrace import analyze, load_run
+    from ddptrace.report import only_step, to_json
+
+    chosen = _step(step)
+    run = load_run(
+        runs,
+        ranks=None if ranks is None else _rank_list(ranks),
+        comm_kernels=comm_kernel or (),
+        jobs=jobs,
+        progress=on_stderr("reading"),
+    )
+    found = analyze(run)
+    if chosen is not None:
+        found = only_step(found, chosen)
+    if json is not None:
+        write(json, to_json(found, timeline=timeline))
+    if html is not None:
+        _write_html(found, step, html)
+    if json != "-":
+        sys.stdout.write(_text(found, runs, step, html))
+    if not (found.is_whole or partial):
+        raise typer.Exit(2)
+
+
+def _step(text: str) -> int | None:
+    if text in ("all", "median"):
+        return None
+    if not text.isdecimal():
+        raise UsageError(f"--step {text}: give a step's number, all, or median")
+    return int(text)
+
+
+def _rank_list(text: str) -> set[int]:
+    ranks: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise UsageError(f"--ranks {text}: give numbers, such as 0,3 or 0-7")
+        ranks.update(range(int(first), int(last or first) + 1))
+    return ranks
+
+
+def _text(found: Report, runs: list[str], step: str, html: Path | None) -> str:
+    from ddptrace.outputs.text import render
+
+    where = shlex.join(runs)
+    next_command = f"ddptrace report {where} --html report.html"
+    if html is not None:
+        next_command = f"ddptrace report {where} --step all"
+    return render(found, step=step, next_command=next_command, destination=stdout_destination())
+
+
+def _write_html(found: Report, step: str, path: Path) -> None:
+    from ddptrace.outputs.html import render
+
+    write(str(path), render(found, step=step))

@@ -1,0 +1,107 @@
+"""Sets of time on one clock: union, intersection, difference and length, vectorised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Intervals:
+    """Instants as half-open [start, end) runs: int64 ns, disjoint, rising, not touching."""
+
+    start: IntArray
+    end: IntArray
+
+    @classmethod
+    def empty(cls) -> Intervals:
+        """Return the set without an instant."""
+        nothing = np.empty(0, np.int64)
+        return cls(nothing, nothing)
+
+    @classmethod
+    def union_of(cls, start: IntArray, end: IntArray) -> Intervals:
+        """Return the union of any half-open intervals; those without a length add nothing."""
+        real = end > start
+        start, end = start[real], end[real]
+        if start.size == 0:
+            return cls.empty()
+        if np.any(start[1:] < start[:-1]):
+            order = np.argsort(start, kind="stable")
+            start, end = start[order], end[order]
+        reach = np.maximum.accumulate(end)
+        first = np.concatenate(([True], start[1:] > reach[:-1]))
+        last = np.concatenate((first[1:], [True]))
+        return cls(start[first], reach[last])
+
+    @property
+    def total_ns(self) -> int:
+        """The length of the whole set."""
+        return int((self.end - self.start).sum())
+
+    def __len__(self) -> int:
+        return int(self.start.size)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Intervals):
+            return NotImplemented
+        return np.array_equal(self.start, other.start) and np.array_equal(self.end, other.end)
+
+    def __or__(self, other: Intervals) -> Intervals:
+        return Intervals.union_of(
+            np.concatenate((self.start, other.start)), np.concatenate((self.end, other.end))
+        )
+
+    def __and__(self, other: Intervals) -> Intervals:
+        """Return the instants of both: each run of one is cut by the runs of the other it meets."""
+        first = np.searchsorted(other.end, self.start, side="right")
+        after = np.searchsorted(other.start, self.end, side="left")
+        meetings = after - first
+        mine = np.repeat(np.arange(self.start.size), meetings)
+        nth = np.arange(mine.size) - np.repeat(np.cumsum(meetings) - meetings, meetings)
+        theirs = first[mine] + nth
+        return Intervals(
+            np.maximum(self.start[mine], other.start[theirs]),
+            np.minimum(self.end[mine], other.end[theirs]),
+        )
+
+    def __sub__(self, other: Intervals) -> Intervals:
+        if self.start.size == 0:
+            return self
+        low, high = self.start[0], self.end[-1]
+        return self & other.gaps(int(low), int(high))
+
+    def gaps(self, start_ns: int, end_ns: int) -> Intervals:
+        """Return the instants of [start_ns, end_ns) that are not in the set."""
+        inner = self.clip(start_ns, end_ns)
+        start = np.concatenate((np.array([start_ns], np.int64), inner.end))
+        end = np.concatenate((inner.start, np.array([end_ns], np.int64)))
+        real = end > start
+        return Intervals(start[real], end[real])
+
+    def clip(self, start_ns: int, end_ns: int) -> Intervals:
+        """Return the part of the set inside [start_ns, end_ns)."""
+        start = np.maximum(self.start, start_ns)
+        end = np.minimum(self.end, end_ns)
+        real = end > start
+        return Intervals(start[real], end[real])
+
+    def length_before(self, instants: IntArray) -> IntArray:
+        """Return, for each instant, the length in ns of the part of the set that lies before it."""
+        lengths = self.end - self.start
+        whole = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+        index = np.searchsorted(self.start, instants, side="right")
+        before = whole[index]
+        if self.start.size == 0:
+            return before
+        inside = np.maximum(self.end[np.maximum(index - 1, 0)] - instants, 0)
+        return before - np.where(index > 0, inside, 0)
+
+    def length_in(self, start: IntArray, end: IntArray) -> IntArray:
+        """Return, for each window [start, end), the length in ns of the set inside it."""
+        return self.length_before(end) - self.length_before(start)

@@ -1,0 +1,153 @@
+"""What a recorded operation is, from its category and name. Nothing else asks a name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import IntEnum
+
+from ddptrace.errors import UsageError
+
+
+class Kind(IntEnum):
+    """What an operation does to the step; the values are those of the column `kind`."""
+
+    COMPUTE = 0
+    COMM = 1
+    MEM = 2
+
+
+GPU_CATEGORIES = {
+    "kernel": Kind.COMPUTE,
+    "concurrent_kernel": Kind.COMPUTE,
+    "memcpy": Kind.MEM,
+    "gpu_memcpy": Kind.MEM,
+    "memset": Kind.MEM,
+    "gpu_memset": Kind.MEM,
+    "cuda functions": Kind.COMPUTE,  # the profiler before Kineto named the process, not a category
+}
+CALL_CATEGORIES = frozenset(
+    {"runtime", "driver", "cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver"}
+    | {"xpu_runtime", "mtia_runtime", "privateuse1_runtime", "privateuse1_driver"}
+)
+OPERATOR_CATEGORIES = frozenset({"cpu_op", "operator", "cpu functions"})
+ANNOTATION_CATEGORIES = frozenset({"user_annotation"})
+STACK_CATEGORY = "python_function"
+
+# NCCL in every spelling, RCCL, and MSCCL (RCCL's own algorithms), at the start of the name or
+# after `void `; in a mangled name after the length that C++ writes before an identifier.
+_COMM_NAME = re.compile(r"\s*(?:void\s+)?(?:_Z\w*?\d+)?(?:ncclx?|rccl|msccl)", re.IGNORECASE)
+_LIKELY_COMM = re.compile(
+    r"all_?reduce|reduce_?scatter|all_?gather|all_?(?:2|to)_?all|cross_device|multimem"
+    r"|symm_?mem|nvshmem|one_?shot|two_?shot|userbuffers|deep_?ep",
+    re.IGNORECASE,
+)
+_OPERATIONS = (
+    "all_reduce",
+    "reduce_scatter",
+    "all_gather",
+    "all_to_all",
+    "broadcast",
+    "send_recv",
+    "reduce",
+    "gather",
+    "scatter",
+    "barrier",
+)
+GRADIENT_OPERATIONS = frozenset({"all_reduce", "reduce_scatter", "reduce"})
+_LAUNCH_CALL = re.compile(r"(?:cuda|cu|hip)(?:Ext)?(?:Module)?Launch(?!HostFunc)", re.IGNORECASE)
+_GRAPH_LAUNCH_CALL = re.compile(r"(?:cuda|cu|hip)GraphLaunch", re.IGNORECASE)
+_STEP_MARK = re.compile(r"ProfilerStep\s*#\s*(\d+)")
+_BACKWARD_OPERATOR = "autograd::engine::evaluate_function"
+_HOST_COLLECTIVE = re.compile(r"gloo:(?!:)")
+_GPU_COLLECTIVE = re.compile(r"(?:nccl|rccl):(?!:)")
+_COLLECTIVE_CALL = re.compile(r"record_param_comms|c10d::(?:\w+_)?\w*(?:reduce|gather|all|cast)")
+_COLLECTIVE_FRAME = re.compile(r"c10d::|gloo:")
+# Ranges that old versions file among the operators although they only enclose other work.
+_WRAPPER = re.compile(
+    r"ProfilerStep|DistributedDataParallel\.|Optimizer\.|enumerate\(DataLoader\)|##|profiler::"
+)
+
+
+def comm_pattern(patterns: Sequence[str]) -> re.Pattern[str] | None:
+    """Return one pattern for the user's names of collectives; UsageError for a bad expression."""
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UsageError(
+                f"--comm-kernel {pattern!r} is not a regular expression ({error}); quote it and "
+                "escape characters such as ( [ +"
+            ) from error
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None
+
+
+def is_comm_name(name: str) -> bool:
+    """Tell whether a kernel of this name belongs to a collectives library."""
+    return _COMM_NAME.match(name) is not None
+
+
+def is_likely_comm(name: str) -> bool:
+    """Tell whether a kernel that counts as compute may be somebody's own collective."""
+    head = re.split(r"[<(]", name.removeprefix("void "), maxsplit=1)[0]
+    return _LIKELY_COMM.search(head) is not None
+
+
+def collective_operation(name: str, told: str | None) -> str | None:
+    """Return what a comm kernel does ("all_reduce", …), from its metadata, else from its name."""
+    text = (told or name).lower().replace("_", "")
+    for operation in _OPERATIONS:
+        if operation.replace("_", "") in text:
+            return operation
+    return "send_recv" if text in ("send", "recv") else None
+
+
+def is_launch_call(name: str) -> bool:
+    """Tell whether a runtime or driver call puts a kernel or a graph on the GPU."""
+    return _LAUNCH_CALL.match(name) is not None or is_graph_launch(name)
+
+
+def is_graph_launch(name: str) -> bool:
+    """Tell whether a runtime or driver call launches a whole CUDA graph."""
+    return _GRAPH_LAUNCH_CALL.match(name) is not None
+
+
+def step_number(name: str) -> int | None:
+    """Return N of a step mark `ProfilerStep#N`; None when the name marks no step."""
+    found = _STEP_MARK.match(name)
+    return int(found[1]) if found else None
+
+
+def is_backward_operator(name: str) -> bool:
+    """Tell whether only the autograd engine runs an operator of this name."""
+    return name.startswith(_BACKWARD_OPERATOR)
+
+
+def is_backward_thread(name: str) -> bool:
+    """Tell whether a thread of this name belongs to the autograd engine."""
+    return "pt_autograd" in name
+
+
+def is_host_collective(name: str) -> bool:
+    """Tell whether a host range is a collective that the host itself carries out (gloo)."""
+    return _HOST_COLLECTIVE.match(name) is not None
+
+
+def is_gpu_collective_call(name: str) -> bool:
+    """Tell whether a host range calls a collective whose work is a GPU kernel."""
+    return _GPU_COLLECTIVE.match(name) is not None
+
+
+def is_collective_call(name: str) -> bool:
+    """Tell whether a host range calls a collective of any backend."""
+    return _COLLECTIVE_CALL.match(name) is not None
+
+
+def is_collective_frame(name: str) -> bool:
+    """Tell whether host work inside this range is bookkeeping of a collective, not compute."""
+    return _COLLECTIVE_FRAME.match(name) is not None
+
+
+def is_wrapper(name: str) -> bool:
+    """Tell whether a host range only encloses the work of others."""
+    return _WRAPPER.match(name) is not None

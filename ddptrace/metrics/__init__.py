@@ -1,0 +1,1 @@
+"""What one recording's tables say: where each rank's step went."""

@@ -1,0 +1,190 @@
+"""Where one rank's step went: the figures of docs/metrics.md for each step of a recording."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddptrace import kernels
+from ddptrace.intervals import Intervals
+from ddptrace.kernels import Kind
+from ddptrace.metrics.windows import Windows, windows
+from ddptrace.model import Mark, Ops, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class StepMetrics:
+    """One step of one rank; times are ns, None is what could not be measured.
+
+    Where all are known: compute + exposed_comm + exposed_mem + idle = step, and
+    hidden + exposed = comm. Figures of a `partial` step are lower bounds: only compute, comm and
+    mem are given.
+    """
+
+    rank: int
+    step: int | None
+    name: str | None
+    start_ns: int
+    end_ns: int
+    step_ns: int | None
+    compute_ns: int | None
+    compute_span_ns: int | None
+    comm_ns: int | None
+    hidden_comm_ns: int | None
+    exposed_comm_ns: int | None
+    mem_ns: int | None
+    exposed_mem_ns: int | None
+    idle_ns: int | None
+    overlap_ratio: float | None
+    tail_ns: int | None
+    first_comm_delay_ns: int | None
+    exposed_wait_ns: int | None
+    exposed_transfer_ns: int | None
+    comm_kernels: int | None
+    compute_kernels: int
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """When a recording's rank was busy with what, as sets of time on the trace's clock."""
+
+    compute: Intervals
+    comm: Intervals
+    mem: Intervals
+    hidden: Intervals
+    exposed: Intervals
+
+
+def busy(trace: Trace) -> Busy:
+    """Return the busy times of a recording."""
+    compute, comm, mem = (
+        Intervals.union_of(ops.start_ns, ops.end_ns)
+        for ops in (trace.ops.of(kind) for kind in (Kind.COMPUTE, Kind.COMM, Kind.MEM))
+    )
+    hidden = comm & compute
+    return Busy(compute, comm, mem, hidden, comm - compute)
+
+
+def step_metrics(trace: Trace) -> list[StepMetrics]:
+    """Return one row for each step of a recording that has operations, in order of time."""
+    steps = windows(trace)
+    columns = _busy_columns(busy(trace), steps)
+    return [_step(trace, steps, columns, position) for position in range(len(steps.marks))]
+
+
+def _busy_columns(times: Busy, steps: Windows) -> dict[str, NDArray[np.int64]]:
+    """Return for each busy time its length inside each window."""
+    work = times.compute | times.comm
+    sets = {
+        "compute_ns": times.compute,
+        "comm_ns": times.comm,
+        "hidden_comm_ns": times.hidden,
+        "exposed_comm_ns": times.exposed,
+        "mem_ns": times.mem,
+        "exposed_mem_ns": times.mem - work,
+        "busy_ns": work | times.mem,
+    }
+    return {name: found.length_in(steps.start_ns, steps.end_ns) for name, found in sets.items()}
+
+
+def _step(
+    trace: Trace, steps: Windows, columns: dict[str, NDArray[np.int64]], position: int
+) -> StepMetrics:
+    start_ns, end_ns = int(steps.start_ns[position]), int(steps.end_ns[position])
+    figures = {name: int(column[position]) for name, column in columns.items()}
+    own = trace.ops.take(np.flatnonzero(steps.owner == position))
+    compute, comm = own.of(Kind.COMPUTE), own.of(Kind.COMM)
+    known: dict[str, int | float | None] = {
+        **figures,
+        "step_ns": end_ns - start_ns,
+        "idle_ns": end_ns - start_ns - figures["busy_ns"],
+        "compute_span_ns": _span_ns(compute),
+        "overlap_ratio": _ratio(figures["hidden_comm_ns"], figures["comm_ns"]),
+        "tail_ns": _tail_ns(compute, comm),
+        "first_comm_delay_ns": _first_comm_delay_ns(trace, compute, comm),
+        "comm_kernels": len(comm),
+    }
+    mark = steps.marks[position]
+    for name in _unknown(trace, mark):
+        known[name] = None
+    del known["busy_ns"]
+    return StepMetrics(
+        rank=trace.rank,
+        step=None if mark is None else mark.index,
+        name=None if mark is None else mark.name,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        exposed_wait_ns=None,
+        exposed_transfer_ns=None,
+        compute_kernels=len(compute),
+        partial=trace.partial is not None,
+        **known,  # type: ignore[arg-type]  # the names are those of the fields
+    )
+
+
+_NEED_COMM = (
+    "comm_ns",
+    "hidden_comm_ns",
+    "exposed_comm_ns",
+    "exposed_mem_ns",
+    "idle_ns",
+    "overlap_ratio",
+    "tail_ns",
+    "first_comm_delay_ns",
+    "comm_kernels",
+)
+_NEED_EVERYTHING = (*_NEED_COMM[1:-1], "step_ns", "compute_span_ns")
+
+
+def _unknown(trace: Trace, mark: Mark | None) -> tuple[str, ...]:
+    """Return the figures that the recording does not hold the events for."""
+    if trace.partial is not None:
+        return _NEED_EVERYTHING + (_NEED_COMM if trace.comm_missing else ())
+    if trace.comm_missing:
+        return _NEED_COMM
+    lost = any(
+        mark is None or mark.start_ns <= launch_ns < mark.end_ns
+        for launch_ns in trace.lost_graph_launch_ns
+    )
+    return ("idle_ns",) if lost else ()
+
+
+def _span_ns(compute: Ops) -> int | None:
+    if not len(compute):
+        return None
+    return int(compute.end_ns.max()) - int(compute.start_ns.min())
+
+
+def _ratio(part_ns: int, whole_ns: int) -> float | None:
+    return part_ns / whole_ns if whole_ns else None
+
+
+def _tail_ns(compute: Ops, comm: Ops) -> int | None:
+    """Return the time from the last compute before the end of communication to that end.
+
+    Compute that starts at that end or after it (the optimizer) does not count.
+    """
+    if not len(comm):
+        return None
+    end_ns = int(comm.end_ns.max())
+    before = compute.end_ns[compute.start_ns < end_ns]
+    if not before.size:
+        return None
+    return max(end_ns - int(before.max()), 0)
+
+
+def _first_comm_delay_ns(trace: Trace, compute: Ops, comm: Ops) -> int | None:
+    """Return the start of the first gradient collective − that of the first backward kernel."""
+    if trace.device == "host":
+        return None
+    gradient = [
+        code < 0 or trace.names[code] in kernels.GRADIENT_OPERATIONS for code in comm.collective
+    ]
+    first_comm = comm.start_ns[comm.in_backward & np.array(gradient, np.bool_)]
+    first_compute = compute.start_ns[compute.in_backward]
+    if not first_comm.size or not first_compute.size:
+        return None
+    return int(first_comm.min()) - int(first_compute.min())

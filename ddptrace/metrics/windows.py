@@ -1,0 +1,91 @@
+"""The window of each step on the GPU's clock, and which operations belong to it.
+
+The definitions are those of docs/metrics.md, "One rank, one step".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddptrace.model import NEVER_NS, Mark, Ops, Trace
+
+IntArray: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Windows:
+    """The steps of one recording that have operations: disjoint windows that leave no gap.
+
+    `marks` holds None for the one window of a recording without step marks; `owner` holds for
+    each operation the position of the step it belongs to, -1 for none.
+    """
+
+    marks: tuple[Mark | None, ...]
+    start_ns: IntArray
+    end_ns: IntArray
+    owner: NDArray[np.intp]
+
+
+def windows(trace: Trace) -> Windows:
+    """Return the windows of a recording's steps; without marks one window over everything."""
+    if not trace.marks:
+        return Windows(
+            marks=(None,),
+            start_ns=np.array([trace.start_ns]),
+            end_ns=np.array([trace.end_ns]),
+            owner=np.zeros(len(trace.ops), np.intp),
+        )
+    return _host_windows(trace) if trace.device == "host" else _gpu_windows(trace)
+
+
+def _owners(marks: tuple[Mark, ...], moment_ns: IntArray) -> NDArray[np.intp]:
+    """Return for each moment the last mark whose half-open range holds it; -1 for none."""
+    start = np.array([mark.start_ns for mark in marks])
+    end = np.array([mark.end_ns for mark in marks])
+    index = np.searchsorted(start, moment_ns, side="right") - 1
+    return np.where((index >= 0) & (moment_ns < end[np.maximum(index, 0)]), index, -1)
+
+
+def _gpu_windows(trace: Trace) -> Windows:
+    ops, marks = trace.ops, trace.marks
+    owner = _owners(marks, ops.launch_ns)
+    if not (owner >= 0).any():
+        return Windows((), np.empty(0, np.int64), np.empty(0, np.int64), owner)
+    used, owner_of_used = np.unique(owner[owner >= 0], return_inverse=True)
+    owner = owner.copy()
+    owner[owner >= 0] = owner_of_used.reshape(-1)
+    last = np.full(used.size, NEVER_NS)
+    np.maximum.at(last, owner[owner >= 0], ops.end_ns[owner >= 0])
+    end = np.maximum.accumulate(last)
+    first = _first_start(ops, marks[int(used[0])], int(ops.start_ns[owner == 0].min()))
+    return Windows(
+        marks=tuple(marks[int(index)] for index in used),
+        start_ns=np.concatenate((np.array([min(first, int(end[0]))]), end[:-1])),
+        end_ns=end,
+        owner=owner,
+    )
+
+
+def _first_start(ops: Ops, mark: Mark, first_own_ns: int) -> int:
+    """Return where the first window begins: at its mark, or where earlier work ended, if later."""
+    unknown = ops.launch_ns == NEVER_NS
+    earlier = np.where(unknown, ops.start_ns < first_own_ns, ops.launch_ns < mark.start_ns)
+    return max(mark.start_ns, int(ops.end_ns[earlier].max(initial=mark.start_ns)))
+
+
+def _host_windows(trace: Trace) -> Windows:
+    """Return the windows of a CPU run: from mark to mark, the last one to its mark's own end."""
+    start = np.array([mark.start_ns for mark in trace.marks])
+    end = np.append(start[1:], trace.marks[-1].end_ns)
+    index = np.searchsorted(start, trace.ops.start_ns, side="right") - 1
+    inside = (index >= 0) & (trace.ops.start_ns < end[np.maximum(index, 0)])
+    return Windows(
+        marks=trace.marks,
+        start_ns=start,
+        end_ns=end,
+        owner=np.where(inside, index, -1),
+    )

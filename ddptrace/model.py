@@ -1,0 +1,239 @@
+"""The recorded run: tables of operations for each rank, in integer nanoseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddptrace.kernels import Kind
+
+if TYPE_CHECKING:
+    import pandas as pd  # only for annotations: importing it costs more than reading a small run
+
+Source: TypeAlias = Literal["kineto", "nsys"]
+Device: TypeAlias = Literal["gpu", "host"]
+Clock: TypeAlias = Literal["unix", "relative"]
+
+NEVER_NS = np.iinfo(np.int64).min
+"""Stands in int64 columns for a moment that the trace does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warn:
+    """One sentence about the run's data: a stable `code`, the message, the rank if it has one."""
+
+    code: str
+    message: str
+    rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One step's host range [start_ns, end_ns); `index` is its number or its place in order."""
+
+    index: int
+    name: str
+    start_ns: int
+    end_ns: int
+
+    def shifted(self, by_ns: int) -> Mark:
+        """Return the same mark on a clock that shows `by_ns` more."""
+        return replace(self, start_ns=self.start_ns + by_ns, end_ns=self.end_ns + by_ns)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ops:
+    """Operations of one rank, one row each, sorted by start. GPU work, or host work on CPU runs.
+
+    `name` and `collective` (the operation of a comm kernel, such as "all_reduce") index
+    `Trace.names`; they, `device` and `stream` are -1 where the trace does not tell. `launch_ns` is
+    NEVER_NS for an operation without launch event. `in_graph` marks the nodes of a CUDA graph,
+    `in_backward` what the autograd engine launched.
+    """
+
+    start_ns: NDArray[np.int64]
+    end_ns: NDArray[np.int64]
+    kind: NDArray[np.int8]
+    name: NDArray[np.int32]
+    device: NDArray[np.int32]
+    stream: NDArray[np.int32]
+    correlation: NDArray[np.int64]
+    launch_ns: NDArray[np.int64]
+    collective: NDArray[np.int32]
+    in_graph: NDArray[np.bool_]
+    in_backward: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return int(self.start_ns.size)
+
+    def take(self, rows: NDArray[Any]) -> Ops:
+        """Return the rows that a mask or an index array selects, in its order."""
+        return Ops(*(getattr(self, column.name)[rows] for column in fields(self)))
+
+    def of(self, kind: Kind) -> Ops:
+        """Return the operations of one kind."""
+        return self.take(self.kind == kind)
+
+    def shifted(self, by_ns: int) -> Ops:
+        """Return the same operations on a clock that shows `by_ns` more."""
+        return replace(
+            self,
+            start_ns=self.start_ns + by_ns,
+            end_ns=self.end_ns + by_ns,
+            launch_ns=np.where(self.launch_ns == NEVER_NS, NEVER_NS, self.launch_ns + by_ns),
+        )
+
+
+class HostKind(IntEnum):
+    """What a host range is; the values are those of the column `kind` of `HostRanges`."""
+
+    OPERATOR = 0
+    ANNOTATION = 1
+    CALL = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostRanges:
+    """What the host did, one row each, sorted by start: operators, calls and annotations.
+
+    `name` indexes `Trace.names`; `thread` tells threads apart; `kind` is a `HostKind`.
+    """
+
+    start_ns: NDArray[np.int64]
+    end_ns: NDArray[np.int64]
+    name: NDArray[np.int32]
+    thread: NDArray[np.int32]
+    kind: NDArray[np.int8]
+
+    def __len__(self) -> int:
+        return int(self.start_ns.size)
+
+    def shifted(self, by_ns: int) -> HostRanges:
+        """Return the same ranges on a clock that shows `by_ns` more."""
+        return replace(self, start_ns=self.start_ns + by_ns, end_ns=self.end_ns + by_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a recording says about itself; None where it does not."""
+
+    world_size: int | None = None
+    backend: str | None = None
+    device_name: str | None = None
+    host: str | None = None
+    process: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """One recording of one rank: the content of one file, or of one rank's part of a merged file.
+
+    Invariants: tables are sorted by start; `marks` are sorted and have distinct indices.
+    `partial` says in words why the recording is not whole; figures from it are lower bounds.
+    `lost_graph_launch_ns` are the moments at which graphs without recorded kernels were launched.
+    `comm_missing` is true when collectives were called and no comm kernel was recorded.
+    """
+
+    rank: int
+    path: str
+    source: Source
+    device: Device
+    clock: Clock
+    names: tuple[str, ...]
+    ops: Ops
+    host: HostRanges
+    marks: tuple[Mark, ...]
+    facts: Facts
+    lost_graph_launch_ns: tuple[int, ...] = ()
+    comm_missing: bool = False
+    partial: str | None = None
+    warnings: tuple[Warn, ...] = ()
+
+    @property
+    def start_ns(self) -> int:
+        """First moment of the recorded work."""
+        return int(self.ops.start_ns[0])
+
+    @property
+    def end_ns(self) -> int:
+        """Last moment of the recorded work."""
+        return int(self.ops.end_ns.max())
+
+    def frame(self) -> pd.DataFrame:
+        """Return the operations as a table, with rank, kind, name, device, stream and times.
+
+        One row each, sorted by start, times in ns; `launch_ns` is missing where none is known.
+        """
+        import pandas as pd  # imported at its first use, see above
+
+        ops = self.ops
+        launched = ops.launch_ns != NEVER_NS
+        frame: pd.DataFrame = pd.DataFrame(
+            {
+                "rank": np.full(len(ops), self.rank, np.int32),
+                "kind": _categories(ops.kind, [kind.name.lower() for kind in Kind]),
+                "name": _categories(ops.name, self.names),
+                "device": ops.device,
+                "stream": ops.stream,
+                "start_ns": ops.start_ns,
+                "end_ns": ops.end_ns,
+                "dur_ns": ops.end_ns - ops.start_ns,
+                "launch_ns": pd.arrays.IntegerArray(ops.launch_ns.copy(), ~launched),
+            }
+        )
+        return frame
+
+
+def _categories(codes: NDArray[Any], names: Sequence[str]) -> pd.Categorical[str]:
+    import pandas as pd  # imported at its first use, see above
+
+    return pd.Categorical.from_codes(codes, pd.Index(list(names)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """All recordings of one job, sorted by rank and start.
+
+    `world_size` is None when no file tells it; `unreadable` holds one sentence for each file of
+    the run that could not be used at all.
+    """
+
+    traces: tuple[Trace, ...]
+    world_size: int | None
+    warnings: tuple[Warn, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks with at least one recording, rising."""
+        return sorted({trace.rank for trace in self.traces})
+
+    @property
+    def missing_ranks(self) -> list[int]:
+        """The ranks of the job without any recording; empty when the world size is unknown."""
+        return sorted(set(range(self.world_size or 0)) - set(self.ranks))
+
+    @property
+    def partial_ranks(self) -> list[int]:
+        """The ranks of which a recording is not whole."""
+        return sorted({trace.rank for trace in self.traces if trace.partial})
+
+    @property
+    def all_warnings(self) -> list[Warn]:
+        """The warnings about the set of files, then those about each recording."""
+        return [*self.warnings, *(warning for trace in self.traces for warning in trace.warnings)]
+
+    def frame(self) -> pd.DataFrame:
+        """Return the operations of all ranks, one row each; see `Trace.frame` for the columns."""
+        import pandas as pd  # imported at its first use, see above
+
+        frames = [trace.frame() for trace in self.traces]
+        joined: pd.DataFrame = pd.concat(frames, ignore_index=True).astype({"name": "category"})
+        return joined

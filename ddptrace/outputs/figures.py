@@ -1,0 +1,52 @@
+"""How figures look where a person reads them: milliseconds and percent, unknown as a dash."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ddptrace.metrics.steps import StepMetrics
+from ddptrace.report import Report
+
+UNKNOWN = "-"
+MEDIAN = "median"
+ALL = "all"
+
+COLUMNS = {
+    "step": "step_ns",
+    "compute": "compute_ns",
+    "hidden": "hidden_comm_ns",
+    "exposed": "exposed_comm_ns",
+    "copies": "exposed_mem_ns",
+    "idle": "idle_ns",
+    "tail": "tail_ns",
+}
+"""The columns of a table of ranks, and the figures they show."""
+
+
+def ms(ns: int | None, *, at_least: bool = False) -> str:
+    """Return a time as milliseconds; partial ones are marked as lower bounds."""
+    if ns is None:
+        return UNKNOWN
+    return f"{'>=' if at_least else ''}{ns / 1e6:.2f}"
+
+
+def cells(row: StepMetrics) -> list[str]:
+    """Return the cells of one row, in the order of COLUMNS."""
+    return [ms(getattr(row, name), at_least=row.partial) for name in COLUMNS.values()]
+
+
+def rows_by_step(report: Report, choice: str) -> dict[int | None, list[StepMetrics]]:
+    """Return the rows to show for each step: those of the median step, or of all."""
+    grouped: dict[int | None, list[StepMetrics]] = {}
+    for row in sorted(report.steps, key=lambda row: (row.step is None, row.step or 0)):
+        grouped.setdefault(row.step, []).append(row)
+    median = report.summary.median_step
+    if choice == MEDIAN and median in grouped:
+        return {median: grouped[median]}
+    return grouped
+
+
+def longest(rows: Sequence[StepMetrics], most: int) -> list[StepMetrics]:
+    """Return at most `most` rows, those with the longest steps, in the order of ranks."""
+    by_length = sorted(rows, key=lambda row: -(row.step_ns or 0))
+    return sorted(by_length[:most], key=lambda row: (row.rank, row.start_ns))

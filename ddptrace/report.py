@@ -1,0 +1,256 @@
+"""The one document about a run: all that outputs and checks read, and its versioned JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ddptrace.errors import RunError, UsageError
+from ddptrace.metrics.steps import StepMetrics, step_metrics
+from ddptrace.metrics.summary import Summary, kept_rows, longest_by_step, summarize
+from ddptrace.metrics.timeline import RankTimeline, rank_timeline
+from ddptrace.model import Device, Run, Source, Trace, Warn
+
+if TYPE_CHECKING:
+    import pandas as pd  # imported where a frame is made: it costs more than a small report
+
+SCHEMA = 1
+
+_FRAME_TYPES = {"name": "string", "overlap_ratio": "Float64", "partial": "bool"}
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What is known of the run itself.
+
+    `origin_ns` is the Unix ns, as text, that all times of the report count from; None when no
+    file tells the time of day. `measured` says whose work the figures are of.
+    """
+
+    world_size: int | None
+    ranks: list[int]
+    missing_ranks: list[int]
+    partial_ranks: list[int]
+    unreadable: list[str]
+    origin_ns: str | None
+    sources: dict[str, Source]
+    measured: Device
+    device: str | None
+    backend: str | None
+    versions: dict[str, str]
+    warnings: list[Warn]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One figure that a finding rests on, beside the limit it was held against."""
+
+    metric: str
+    value: float | int | None
+    limit: float | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One cause that costs time, with what it costs a step and what to try."""
+
+    code: str
+    cost_ns: int | None
+    ranks: list[int]
+    evidence: list[Evidence]
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The sentence about the median step; `bottleneck` is None where no verdict was made."""
+
+    bottleneck: str | None
+    headline: str
+    findings: list[Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The busy times of every recording, to draw."""
+
+    recordings: list[RankTimeline]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything about a run; times are ns and count from `run.origin_ns`.
+
+    `from_json(to_json(report, timeline=True)) == report`.
+    """
+
+    run: RunFacts
+    steps: list[StepMetrics]
+    collectives: list[dict[str, Any]]
+    summary: Summary
+    diagnosis: Diagnosis
+    timeline: Timeline | None
+    whatif: dict[str, Any] | None
+    schema: int = SCHEMA
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every file could be read to its end; missing ranks do not matter."""
+        return not self.run.partial_ranks and not self.run.unreadable
+
+    def frame(self) -> pd.DataFrame:
+        """Return `steps` as a table: one row a rank and step, the columns of `StepMetrics`."""
+        import pandas as pd  # imported at its first use, see above
+
+        types = {name: _FRAME_TYPES.get(name, "Int64") for name in StepMetrics.__slots__}
+        rows = [asdict(row) for row in self.steps]
+        frame: pd.DataFrame = pd.DataFrame(rows, columns=list(types)).astype(types)
+        return frame
+
+
+def analyze(run: Run) -> Report:
+    """Return the report of a run; RunError when no recording of it has a step with GPU work."""
+    origins = _origins(run.traces)
+    recordings = [step_metrics(trace) for trace in run.traces]
+    if not any(recordings):
+        raise RunError(
+            "no GPU operation was launched inside a step mark: the marks and the GPU work were "
+            "recorded at different times; record whole steps"
+        )
+    summary = summarize(recordings)
+    steps = [
+        replace(row, start_ns=row.start_ns - origin, end_ns=row.end_ns - origin)
+        for rows, origin in zip(recordings, origins, strict=True)
+        for row in rows
+    ]
+    return Report(
+        run=_facts(run, origins, _step_warnings(recordings)),
+        steps=sorted(steps, key=lambda row: (row.rank, row.start_ns)),
+        collectives=[],
+        summary=summary,
+        diagnosis=Diagnosis(None, _headline(kept_rows(recordings), summary), []),
+        timeline=Timeline(
+            [
+                rank_timeline(trace, origin)
+                for trace, origin in zip(run.traces, origins, strict=True)
+            ]
+        ),
+        whatif=None,
+    )
+
+
+def to_json(report: Report, *, timeline: bool = False) -> str:
+    """Return the report as JSON, without its timeline unless that is asked for."""
+    kept = report if timeline else replace(report, timeline=None)
+    built = msgspec.to_builtins(kept)
+    ordered = {"schema": built.pop("schema")} | built
+    return msgspec.json.format(msgspec.json.encode(ordered), indent=2).decode() + "\n"
+
+
+def from_json(text: str) -> Report:
+    """Return the report that `to_json` wrote; RunError for any other text."""
+    try:
+        report = msgspec.json.decode(text, type=Report)
+    except msgspec.MsgspecError as error:
+        raise RunError(f"this is no ddptrace report: {error}") from error
+    if report.schema != SCHEMA:
+        raise RunError(f"report schema {report.schema} is not {SCHEMA}, which this version reads")
+    return report
+
+
+def only_step(report: Report, step: int) -> Report:
+    """Return the report with the rows of one step; UsageError when no rank has it."""
+    rows = [row for row in report.steps if row.step == step]
+    if not rows:
+        known = sorted({row.step for row in report.steps if row.step is not None})
+        there = f"the run has steps {', '.join(map(str, known))}" if known else "it has no steps"
+        raise UsageError(f"--step {step}: no such step; {there}")
+    return replace(report, steps=rows)
+
+
+def _origins(traces: Sequence[Trace]) -> list[int]:
+    """Return for each recording the moment of its clock that the report's times count from.
+
+    All recordings with the time of day share one; others only with those of their own file.
+    """
+    first: dict[str, int] = {}
+    keys = ["" if trace.clock == "unix" else trace.path for trace in traces]
+    for key, trace in zip(keys, traces, strict=True):
+        first[key] = min(first.get(key, trace.start_ns), trace.start_ns)
+    return [first[key] for key in keys]
+
+
+def _facts(run: Run, origins: Sequence[int], more: Sequence[Warn]) -> RunFacts:
+    measured: Device = "gpu" if any(trace.device == "gpu" for trace in run.traces) else "host"
+    unix = [
+        origin for trace, origin in zip(run.traces, origins, strict=True) if trace.clock == "unix"
+    ]
+    return RunFacts(
+        world_size=run.world_size,
+        ranks=run.ranks,
+        missing_ranks=run.missing_ranks,
+        partial_ranks=run.partial_ranks,
+        unreadable=list(run.unreadable),
+        origin_ns=str(unix[0]) if unix else None,
+        sources={str(trace.rank): trace.source for trace in run.traces},
+        measured=measured,
+        device="CPU"
+        if measured == "host"
+        else _most_common([trace.facts.device_name for trace in run.traces]),
+        backend=_most_common([trace.facts.backend for trace in run.traces]),
+        versions=run.traces[0].facts.versions,
+        warnings=[*run.all_warnings, *more],
+    )
+
+
+def _most_common(values: Sequence[str | None]) -> str | None:
+    known = Counter(value for value in values if value is not None).most_common(1)
+    return known[0][0] if known else None
+
+
+def _step_warnings(recordings: Sequence[Sequence[StepMetrics]]) -> list[Warn]:
+    if any(row.step is not None for rows in recordings for row in rows):
+        return []
+    return [
+        Warn(
+            "no_step_marks",
+            "no ProfilerStep marks: step time is not available and the whole recording counts as "
+            "one piece; call prof.step() once an iteration",
+        )
+    ]
+
+
+def _headline(rows: Sequence[StepMetrics], summary: Summary) -> str:
+    """Return one sentence on where the median step went, on the rank on which it took longest."""
+    longest = longest_by_step(rows)
+    if summary.median_step is not None:
+        row = longest[summary.median_step]
+        several = len({row.rank for row in rows}) > 1
+        where = f"rank {row.rank}, its longest" if several else f"rank {row.rank}"
+        return f"step {row.step} ({where}) took {_parts(row)}"
+    if not rows:
+        return "no whole recording: every rank here is partial, so there is no step to show"
+    row = max(rows, key=lambda row: row.step_ns or 0)
+    return f"step time is not available; the recording of rank {row.rank} took {_parts(row)}"
+
+
+def _parts(row: StepMetrics) -> str:
+    parts = {
+        "compute": row.compute_ns,
+        "exposed communication": row.exposed_comm_ns,
+        "exposed copies": row.exposed_mem_ns,
+        "idle": row.idle_ns,
+    }
+    step_ns = row.step_ns or 0
+    known = {name: ns for name, ns in parts.items() if ns is not None}
+    whole = len(known) == len(parts) and step_ns > 0
+    words = [
+        f"{name} {ns / 1e6:.2f} ms" + (f" ({100 * ns / step_ns:.1f} %)" if whole else "")
+        for name, ns in known.items()
+    ]
+    words += [f"{name} unknown" for name in parts if name not in known]
+    return f"{step_ns / 1e6:.2f} ms: {', '.join(words)}"

@@ -1,0 +1,221 @@
+"""Files in, one `Run` out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from ddptrace.engine import Progress, cores, map_each
+from ddptrace.errors import ForeignFileError, RunError, TraceFileError
+from ddptrace.kernels import comm_pattern
+from ddptrace.model import Run, Trace, Warn
+from ddptrace.sources import discovery, ranks
+from ddptrace.sources.kineto_trace import Recording, read_kineto
+from ddptrace.sources.manifest import Manifest, read_manifest
+from ddptrace.sources.one_run import check_one_run
+
+# Below this a second process costs more than it saves.
+_WORTH_A_PROCESS_BYTES = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What one file gave: recordings, or the reason why it gave none."""
+
+    path: Path
+    recordings: tuple[Recording, ...] = ()
+    problem: TraceFileError | None = None
+
+
+def load_run(
+    path: str | Path | Sequence[str | Path],
+    *,
+    ranks: Collection[int] | None = None,
+    comm_kernels: Sequence[str] = (),
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Return the run in a folder, a file, a glob pattern or a list of these.
+
+    `ranks` keeps only these ranks; `comm_kernels` are regular expressions that name further
+    kernels as communication; `jobs` is the number of processes (default: one a core, one for
+    small files); `progress` is told how many files are read. Raises RunError when the files are
+    not one run's, TraceFileError when none can be read, UsageError for a bad expression.
+    """
+    paths = [path] if isinstance(path, (str, Path)) else list(path)
+    found = discovery.find(paths)
+    read = partial(_read, comm_kernels=tuple(comm_kernels))
+    comm_pattern(comm_kernels)
+    size = sum(file.stat().st_size for file in found.files)
+    jobs = jobs or max(min(cores(), size // _WORTH_A_PROCESS_BYTES), 1)
+    contents = map_each(read, found.files, jobs=jobs, progress=progress)
+    return _run(found, contents, ranks)
+
+
+def _read(path: Path, *, comm_kernels: tuple[str, ...]) -> _Content:
+    try:
+        return _Content(path, tuple(read_kineto(path, comm_pattern(comm_kernels))))
+    except TraceFileError as problem:
+        return _Content(path, problem=problem)
+
+
+def _run(
+    found: discovery.Found, contents: Sequence[_Content], wanted: Collection[int] | None
+) -> Run:
+    foreign, unreadable = _problems(found, contents)
+    recorded = [content for content in contents if content.recordings]
+    if not recorded:
+        raise _no_recordings(foreign, unreadable)
+    manifest = _manifest(found)
+    traces, warnings = _with_ranks(found, recorded, manifest)
+    if wanted is not None:
+        traces = _only(traces, wanted)
+    traces.sort(key=lambda trace: (trace.rank, trace.start_ns))
+    try:
+        warnings += check_one_run(traces)
+    except RunError as error:
+        raise _several_folders(found, recorded, error) from error
+    warnings += [_ignored(problem) for problem in foreign]
+    warnings += [Warn("unreadable_file", str(problem)) for problem in unreadable]
+    sizes = [trace.facts.world_size for trace in traces if trace.facts.world_size]
+    run = Run(
+        traces=tuple(traces),
+        world_size=max(sizes, default=manifest.world_size),
+        warnings=tuple(warnings),
+        unreadable=tuple(map(str, unreadable)),
+    )
+    return replace(run, warnings=(*run.warnings, *_about_ranks(run, wanted)))
+
+
+def _problems(
+    found: discovery.Found, contents: Sequence[_Content]
+) -> tuple[list[TraceFileError], list[TraceFileError]]:
+    """Return the problems of files of other kinds, and those of files that cannot be read."""
+    foreign, unreadable = [], []
+    for content in contents:
+        if content.problem is None:
+            continue
+        bystander = isinstance(content.problem, ForeignFileError)
+        if bystander and content.path in found.others:
+            foreign.append(content.problem)
+        else:
+            unreadable.append(content.problem)
+    return foreign, unreadable
+
+
+def _no_recordings(
+    foreign: Sequence[TraceFileError], unreadable: Sequence[TraceFileError]
+) -> Exception:
+    problems = [*unreadable, *foreign]
+    if len(problems) == 1:
+        return problems[0]
+    return RunError("no file can be read: " + "; ".join(map(str, problems)))
+
+
+def _manifest(found: discovery.Found) -> Manifest:
+    folders = {file.parent for file in found.files} | {found.root}
+    manifests = [read_manifest(folder) for folder in sorted(folders)]
+    sizes = [manifest.world_size for manifest in manifests if manifest.world_size]
+    rank_of = {path: rank for each in manifests for path, rank in each.rank_of.items()}
+    return Manifest(max(sizes, default=None), rank_of)
+
+
+def _with_ranks(
+    found: discovery.Found, contents: Sequence[_Content], manifest: Manifest
+) -> tuple[list[Trace], list[Warn]]:
+    """Give each recording its rank: from the file, the manifest, or the names, in this order."""
+    traces, unnamed, from_names = [], [], []
+    for content in contents:
+        for recording in content.recordings:
+            rank = recording.told_rank
+            if rank is None:
+                rank = manifest.rank_of.get(content.path.resolve())
+            if rank is None:
+                rank = ranks.named_rank(content.path.absolute(), found.root)
+                from_names.append(str(content.path))
+            if rank is None:
+                unnamed.append(recording.trace)
+            else:
+                traces.append(_of_rank(recording.trace, rank))
+    if unnamed and (traces or len(unnamed) > 1):
+        raise ranks.refuse_unnamed([trace.path for trace in unnamed])
+    warnings = [
+        Warn(
+            "rank_assumed",
+            f"{trace.path}: nothing tells the rank, so it is read as rank 0; {ranks.HOW_TO_NAME}",
+        )
+        for trace in unnamed
+    ]
+    if from_names and not unnamed:
+        warnings.append(
+            Warn("rank_from_name", f"ranks are taken from the names of {', '.join(from_names)}")
+        )
+    return traces + [_of_rank(trace, 0) for trace in unnamed], warnings
+
+
+def _of_rank(trace: Trace, rank: int) -> Trace:
+    warnings = tuple(replace(warning, rank=rank) for warning in trace.warnings)
+    return replace(trace, rank=rank, warnings=warnings)
+
+
+def _only(traces: Sequence[Trace], wanted: Collection[int]) -> list[Trace]:
+    kept = [trace for trace in traces if trace.rank in wanted]
+    absent = sorted(set(wanted) - {trace.rank for trace in kept})
+    if absent:
+        there = ", ".join(str(rank) for rank in sorted({trace.rank for trace in traces}))
+        raise RunError(
+            f"no recording of rank {', '.join(map(str, absent))}; the run has ranks {there}"
+        )
+    return kept
+
+
+def _several_folders(
+    found: discovery.Found, contents: Sequence[_Content], error: RunError
+) -> RunError:
+    """Return the error with the runs named, when each folder below the root is a run of its own."""
+    below = {
+        content.path.absolute().relative_to(found.root).parts[0]
+        for content in contents
+        if content.path.absolute().parent != found.root
+    }
+    at_root = any(content.path.absolute().parent == found.root for content in contents)
+    if at_root or len(below) < 2:
+        return error
+    return RunError(
+        f"{error}. The folders below {found.root} may be a run each; pass one of them: "
+        f"{', '.join(sorted(below))}"
+    )
+
+
+def _ignored(problem: TraceFileError) -> Warn:
+    return Warn("ignored_file", f"{problem.path}: left out, since it {problem.what}")
+
+
+def _about_ranks(run: Run, wanted: Collection[int] | None) -> list[Warn]:
+    warnings = [
+        Warn(
+            "partial_rank",
+            f"{trace.path}: {trace.partial}; rank {trace.rank} is PARTIAL: its figures are lower "
+            "bounds and it counts in no total",
+            trace.rank,
+        )
+        for trace in run.traces
+        if trace.partial
+    ]
+    if run.world_size is None:
+        files = len({trace.path for trace in run.traces})
+        warnings.append(
+            Warn("world_size_unknown", f"{files} files; the files do not tell the world size")
+        )
+    missing = run.missing_ranks
+    if missing and wanted is None:
+        warnings.append(
+            Warn(
+                "missing_ranks",
+                f"{len(run.ranks)} of {run.world_size} ranks are here; missing: "
+                f"{', '.join(map(str, missing))}",
+            )
+        )
+    return warnings

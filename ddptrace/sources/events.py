@@ -1,0 +1,102 @@
+"""The few fields of a Chrome trace event that the reader uses, for msgspec to decode."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ddptrace.sources.stamps import Stamp
+
+Id: TypeAlias = int | float | str | None
+
+
+class Args(msgspec.Struct, gc=False):
+    """What a call, a GPU operation or a metadata event says beyond its times."""
+
+    correlation: Id = None
+    stream: Id = None
+    device: Id = None
+    collective: Id = msgspec.field(default=None, name="Collective name")
+    graph_node: Id = msgspec.field(default=None, name="graph node id")
+    name: Any = None
+    labels: Any = None
+
+
+class Span(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
+    """A complete event: something with a start and a length, in µs."""
+
+    cat: str | None = None
+    name: Id = None
+    pid: Id = None
+    tid: Id = None
+    ts: Stamp = None
+    dur: Stamp = None
+    args: Args | None = None
+
+
+class TextSpan(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
+    """A complete event whose numbers stay text, for stamps with more digits than a float."""
+
+    cat: str | None = None
+    name: Id = None
+    pid: Id = None
+    tid: Id = None
+    ts: msgspec.Raw = msgspec.Raw(b"null")
+    dur: msgspec.Raw = msgspec.Raw(b"null")
+    args: Args | None = None
+
+
+class Metadata(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
+    """A name given to a process or a thread."""
+
+    name: Id = None
+    pid: Id = None
+    tid: Id = None
+    args: Args | None = None
+
+
+def _union(span: type[msgspec.Struct]) -> Any:  # noqa: ANN401  # a typing.Union made at run time
+    # Flows, instants and counters are decoded too, into nothing: a tag that is not listed would
+    # make the whole block fail.
+    union: Any = span | Metadata
+    for phase in set(string.ascii_letters) - {"X", "M"}:
+        union |= msgspec.defstruct(f"Other_{phase}", [], gc=False, tag_field="ph", tag=phase)
+    return list[union]
+
+
+Event: TypeAlias = Span | TextSpan | Metadata | Any
+
+DECODER: msgspec.json.Decoder[list[Event]] = msgspec.json.Decoder(_union(Span))
+TEXT_DECODER: msgspec.json.Decoder[list[Event]] = msgspec.json.Decoder(_union(TextSpan))
+
+_ARGS_FIELDS = tuple(Args.__struct_encode_fields__)
+
+
+def encode(documents: Iterable[Mapping[str, Any]]) -> bytes:
+    """Return events read one by one as JSON that the decoders take, with only the fields used."""
+    return msgspec.json.encode([_narrow(document) for document in documents])
+
+
+def _narrow(document: Mapping[str, Any]) -> dict[str, Any]:
+    event: dict[str, Any] = {key: _scalar(document.get(key)) for key in Span.__struct_fields__[:-1]}
+    phase = document.get("ph")
+    event["ph"] = phase if phase in ("X", "M") else "i"
+    args = document.get("args")
+    if isinstance(args, dict):
+        event["args"] = {key: _scalar(args.get(key)) for key in _ARGS_FIELDS}
+    return event
+
+
+def _scalar(value: object) -> int | str | None:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return value if isinstance(value, int) else None
+
+
+def texts(raws: Iterable[msgspec.Raw]) -> list[str | None]:
+    """Return numbers kept as JSON text as plain text, None for null."""
+    found = (bytes(raw).decode("ascii", "replace").strip('"') for raw in raws)
+    return [None if text == "null" else text for text in found]

@@ -1,0 +1,51 @@
+"""Tells what a file is that is no PyTorch trace, so that the message can say so."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from ddptrace.errors import ForeignFileError, TraceFileError
+from ddptrace.sources.columns import Columns
+
+_OTHER_PROFILERS = (
+    (re.compile(r"jit\(|PjitFunction|hlo_module|jax", re.IGNORECASE), "a JAX profile"),
+    (re.compile(r"\btf_|TensorFlow|TFRecord|^tf\.", re.IGNORECASE), "a TensorFlow profile"),
+    (re.compile(r"/device:\w+:\d+|/host:CPU"), "a TensorFlow or JAX profile"),
+)
+
+
+def without_events(path: str, text: bytes, damage: str | None) -> TraceFileError:
+    """Return the error for a file without an array of events."""
+    start = text.decode("utf-8", "replace").lstrip("\ufeff \t\r\n\0")
+    if not start:
+        what = f"the file is unreadable ({damage})" if damage else "the file is empty (0 bytes)"
+        return TraceFileError(path, f"{what}; the rank wrote no trace: record it again")
+    if '"schemaVersion"' in start or '"deviceProperties"' in start:
+        return TraceFileError(path, "is cut short inside its header, before the first event")
+    try:
+        found = json.loads(start)
+    except json.JSONDecodeError as error:
+        reason = damage or f"line {error.lineno}: {error.msg}"
+        return TraceFileError(path, f"is neither a trace nor JSON ({reason})")
+    if isinstance(found, dict) and {"schema", "nodes"} <= found.keys():
+        return ForeignFileError(
+            path,
+            "is a PyTorch execution trace (ExecutionTraceObserver): it has no GPU times. Pass the "
+            "file that torch.profiler's export_chrome_trace wrote",
+        )
+    return ForeignFileError(path, "is JSON without `traceEvents`, so it is no trace")
+
+
+def kind_of_trace(columns: Columns) -> str | None:
+    """Return whose Chrome trace this is, None when nothing says that it is another program's."""
+    labels = [label for labels in columns.process_names.values() for label in labels]
+    labels += [label for labels in columns.thread_names.values() for label in labels]
+    words = labels + [str(name) for name in columns.name]
+    xla = any(_OTHER_PROFILERS[-1][0].search(label) for label in labels)
+    for pattern, kind in _OTHER_PROFILERS:
+        if xla and any(pattern.search(word) for word in words):
+            return f"is {kind}, not one of PyTorch; ddptrace reads torch.profiler's traces"
+    if columns.name:
+        return "is a Chrome trace, but not one of PyTorch's profiler"
+    return None

@@ -1,0 +1,81 @@
+"""What the header of a Kineto file says about the run, the rank and the recording's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ddptrace.model import Facts
+
+_VERSIONS = {
+    "cuda_runtime_version": "cuda",
+    "cuda_driver_version": "driver",
+    "cupti_version": "cupti",
+    "hip_runtime_version": "hip",
+}
+_OPTIONS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
+
+
+def base_ns(header: Mapping[str, Any]) -> int | None:
+    """Return the Unix time in ns that the stamps count from; None when the header has none."""
+    return _integer(header.get("baseTimeNanoseconds")) or None
+
+
+def told_rank(header: Mapping[str, Any]) -> int | None:
+    """Return the rank in `distributedInfo`; None when there is none."""
+    rank = _integer(_distributed(header).get("rank"))
+    return rank if rank is not None and rank >= 0 else None
+
+
+def facts(header: Mapping[str, Any], *, device: int | None, process: str | None) -> Facts:
+    """Return the header's facts; `device` is the GPU that the recording's work ran on."""
+    distributed = _distributed(header)
+    world_size = _integer(distributed.get("world_size"))
+    backend = distributed.get("backend")
+    return Facts(
+        world_size=world_size if world_size and world_size > 0 else None,
+        backend=str(backend) if backend else None,
+        device_name=_device_name(header, device),
+        process=process,
+        versions=_versions(header, distributed),
+        options=tuple(option for option in _OPTIONS if _integer(header.get(option))),
+    )
+
+
+def _distributed(header: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = header.get("distributedInfo")
+    return found if isinstance(found, dict) else {}
+
+
+def _integer(value: object) -> int | None:
+    try:
+        return int(str(value))
+    except ValueError:
+        return None
+
+
+def _device_name(header: Mapping[str, Any], device: int | None) -> str | None:
+    listed = header.get("deviceProperties")
+    known = [entry for entry in listed if isinstance(entry, dict)] if listed else []
+    if not isinstance(listed, list) or not known:
+        return None
+    match = [entry for entry in known if entry.get("id") == device] or known
+    name = match[0].get("name")
+    return str(name) if name else None
+
+
+def _versions(header: Mapping[str, Any], distributed: Mapping[str, Any]) -> dict[str, str]:
+    versions = {}
+    for key, name in _VERSIONS.items():
+        number = _integer(header.get(key))
+        if number:
+            versions[name] = _dotted(number) if name in ("cuda", "driver") else str(number)
+    library = distributed.get("nccl_version")
+    if library:
+        versions["comm_library"] = str(library)
+    return versions
+
+
+def _dotted(number: int) -> str:
+    """Return a CUDA version, which is written as 1000 × major + 10 × minor."""
+    return f"{number // 1000}.{number % 1000 // 10}"

@@ -1,0 +1,168 @@
+"""GPU operations of a Kineto recording, joined with the calls that launched them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddptrace import kernels
+from ddptrace.kernels import Kind
+from ddptrace.model import NEVER_NS, HostRanges, Ops
+from ddptrace.sources.columns import Codes, Columns, Table, take
+from ddptrace.sources.host_run import inside
+from ddptrace.sources.names import Names
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Launches:
+    """The first call of each correlation id: one row each, sorted by id."""
+
+    correlation: NDArray[np.int64]
+    start_ns: NDArray[np.int64]
+    thread: NDArray[np.int32]
+    is_graph: NDArray[np.bool_]
+
+    def rows_of(self, correlation: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Return the row of each id; -1 where no call has it."""
+        if not self.correlation.size:
+            return np.full(correlation.size, -1, np.intp)
+        row = np.minimum(np.searchsorted(self.correlation, correlation), self.correlation.size - 1)
+        return np.where(self.correlation[row] == correlation, row, -1)
+
+
+def launches(calls: Table, names: Names) -> Launches:
+    """Return the earliest call of each correlation id."""
+    known = calls.correlation > 0
+    calls = take(calls, known & (calls.start_ns != NEVER_NS))
+    order = np.lexsort((calls.start_ns, calls.correlation))
+    ids, first = np.unique(calls.correlation[order], return_index=True)
+    rows = order[first]
+    return Launches(
+        correlation=ids,
+        start_ns=calls.start_ns[rows],
+        thread=calls.thread[rows],
+        is_graph=names.where(kernels.is_graph_launch, calls.name[rows]),
+    )
+
+
+def lost_graphs(calls: Launches, gpu: Table) -> NDArray[np.int64]:
+    """Return when graphs were launched of which no operation was recorded."""
+    lost = calls.is_graph & ~np.isin(calls.correlation, gpu.correlation)
+    return np.sort(calls.start_ns[lost])
+
+
+def without_lost_stamps(gpu: Table) -> tuple[Table, int]:
+    """Return the operations with usable times, and how many were dropped.
+
+    CUPTI writes 0 for a start and an end that it does not know.
+    """
+    lost = (gpu.start_ns == 0) & (gpu.dur_ns == 0)
+    bad = lost | (gpu.start_ns == NEVER_NS) | (gpu.dur_ns < 0)
+    return take(gpu, ~bad), int(bad.sum())
+
+
+def gpu_operations(
+    gpu: Table, calls: Launches, host: HostRanges, columns: Columns, comm: re.Pattern[str] | None
+) -> tuple[Ops, Names]:
+    """Return the operations, unsorted, and the names that their codes stand for.
+
+    The names are those of the file and, behind them, those of the collectives.
+    """
+    names = Names(tuple(map(str, columns.name)))
+    kind = _kinds(gpu, columns, names, comm)
+    collective, operations = _collectives(gpu, kind, columns, names)
+    row = calls.rows_of(gpu.correlation)
+    launched = row >= 0
+    streams = np.array([-1 if value is None else code for value, code in columns.stream.items()])
+    ops = Ops(
+        start_ns=gpu.start_ns,
+        end_ns=gpu.start_ns + gpu.dur_ns,
+        kind=kind,
+        name=gpu.name,
+        device=_device_numbers(columns)[gpu.device],
+        stream=streams.astype(np.int32)[gpu.stream],
+        correlation=gpu.correlation,
+        launch_ns=np.where(launched, _at(calls.start_ns, row), NEVER_NS),
+        collective=collective,
+        in_graph=_in_graph(gpu) | (launched & _at(calls.is_graph, row)),
+        in_backward=launched & _in_backward(calls, row, host, columns, names),
+    )
+    return ops, Names(names.texts + operations)
+
+
+def _at(column: NDArray[Any], row: NDArray[np.intp]) -> NDArray[Any]:
+    """Return the column's values at the rows; anything where the row is -1."""
+    return column[row] if column.size else np.zeros(row.size, column.dtype)
+
+
+def _kinds(
+    gpu: Table, columns: Columns, names: Names, comm: re.Pattern[str] | None
+) -> NDArray[np.int8]:
+    by_category = [
+        kernels.GPU_CATEGORIES.get(str(category).lower(), Kind.COMPUTE)
+        for category in columns.category
+    ]
+    kind = np.array(by_category, np.int8)[gpu.category]
+    has_metadata = np.array([told is not None for told in columns.collective], np.bool_)
+    is_comm = names.where(kernels.is_comm_name, gpu.name) | has_metadata[gpu.collective]
+    if comm is not None:
+        is_comm |= names.where(lambda name: comm.search(name) is not None, gpu.name)
+    kind[is_comm & (kind == Kind.COMPUTE)] = Kind.COMM
+    return kind
+
+
+def _collectives(
+    gpu: Table, kind: NDArray[np.int8], columns: Columns, names: Names
+) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Return each operation's code of its collective, and the names that come behind `names`."""
+    code = np.full(kind.size, -1, np.int32)
+    told = list(columns.collective)
+    operations = Codes()
+    pairs = np.stack((gpu.name, gpu.collective), axis=1)[kind == Kind.COMM]
+    distinct, place = np.unique(pairs, axis=0, return_inverse=True)
+    found = [
+        kernels.collective_operation(
+            names.texts[name], None if told[word] is None else str(told[word])
+        )
+        for name, word in distinct
+    ]
+    codes = [-1 if word is None else len(names.texts) + operations[word] for word in found]
+    if codes:
+        code[kind == Kind.COMM] = np.array(codes, np.int32)[place.reshape(-1)]
+    return code, tuple(operations)
+
+
+def _device_numbers(columns: Columns) -> NDArray[np.int32]:
+    numbers = [value if isinstance(value, int) else -1 for value in columns.device]
+    return np.array(numbers, np.int64).astype(np.int32)
+
+
+def _in_graph(gpu: Table) -> NDArray[np.bool_]:
+    """Tell which operations are nodes of a CUDA graph: all nodes share their launch's id."""
+    _, place, count = np.unique(gpu.correlation, return_inverse=True, return_counts=True)
+    shared = (count > 1)[place.reshape(-1)] & (gpu.correlation > 0)
+    return gpu.graph_node | shared
+
+
+def _in_backward(
+    calls: Launches,
+    row: NDArray[np.intp],
+    host: HostRanges,
+    columns: Columns,
+    names: Names,
+) -> NDArray[np.bool_]:
+    """Tell which operations autograd launched: inside its operators, else from its threads."""
+    thread = _at(calls.thread, row)
+    engine = names.where(kernels.is_backward_operator, host.name)
+    if engine.any():
+        return inside(thread, _at(calls.start_ns, row), host, engine)
+    threads = [
+        code
+        for thread, code in columns.thread.items()
+        if any(map(kernels.is_backward_thread, columns.thread_names.get(thread, [])))
+    ]
+    return np.isin(thread, threads)

@@ -1,0 +1,260 @@
+"""Turns the events of one Kineto file into the recordings of its ranks."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ddptrace import kernels
+from ddptrace.errors import TraceFileError
+from ddptrace.intervals import IntArray
+from ddptrace.model import (
+    NEVER_NS,
+    Clock,
+    Device,
+    Facts,
+    HostKind,
+    HostRanges,
+    Mark,
+    Ops,
+    Trace,
+    Warn,
+)
+from ddptrace.sources import kineto_facts, notices
+from ddptrace.sources.columns import Columns, Table, stack, take
+from ddptrace.sources.host_run import host_operations
+from ddptrace.sources.kineto import Reading, check_is_pytorch, read_file
+from ddptrace.sources.kineto_gpu import (
+    gpu_operations,
+    launches,
+    lost_graphs,
+    without_lost_stamps,
+)
+from ddptrace.sources.names import Names
+from ddptrace.sources.streams import cut_impossible
+
+# Stamps that count from 1970 rather than from a base are past the year 2001.
+_UNIX_NS = 10**18
+_MERGED_RANK = re.compile(r"\brank\s*[-_:#]?\s*(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One recording and the rank that the file itself tells for it; None where it tells none."""
+
+    trace: Trace
+    told_rank: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """The rows of one rank by what they are; times are still those of the file."""
+
+    host: Table
+    calls: Table
+    gpu: Table
+
+
+def read_kineto(path: Path, comm: re.Pattern[str] | None) -> list[Recording]:
+    """Return the recordings of one file: one, or one a rank of a merged file.
+
+    `comm` names further kernels that are communication. Raises TraceFileError for a file without
+    usable events and ForeignFileError for a file of another kind.
+    """
+    reading = read_file(path)
+    check_is_pytorch(reading)
+    events = _sorted_out(reading.columns)
+    rank_of = _merged_ranks(reading.columns)
+    if len(set(rank_of.values())) < 2:
+        _refuse_several_processes(reading, events)
+        return [_recording(reading, events, kineto_facts.told_rank(reading.header), comm)]
+    return [
+        _recording(reading, _of_rank(events, reading.columns, rank_of, rank), rank, comm)
+        for rank in sorted(set(rank_of.values()))
+    ]
+
+
+def _sorted_out(columns: Columns) -> _Events:
+    """Sort the rows by what they are; old spellings of host categories stand among the work."""
+    host, work = columns.finish()
+    words = [str(category).lower() for category in columns.category]
+
+    def rows(categories: frozenset[str]) -> Table:
+        chosen = np.array([word in categories for word in words], np.bool_)
+        return take(work, chosen[work.category])
+
+    spelled = rows(kernels.OPERATOR_CATEGORIES | kernels.ANNOTATION_CATEGORIES)
+    return _Events(
+        host=stack(host, spelled) if spelled.start_ns.size else host,
+        calls=rows(kernels.CALL_CATEGORIES),
+        gpu=rows(frozenset(kernels.GPU_CATEGORIES)),
+    )
+
+
+def _merged_ranks(columns: Columns) -> dict[int, int]:
+    """Return the rank of each process code whose label names one: files of all ranks do so."""
+    found = {}
+    for process, labels in columns.process_names.items():
+        named = next(filter(None, map(_MERGED_RANK.search, labels)), None)
+        if named:
+            found[columns.process[process]] = int(named[1])
+    return found
+
+
+def _of_rank(events: _Events, columns: Columns, rank_of: dict[int, int], rank: int) -> _Events:
+    mine = np.array([rank_of.get(code) == rank for code in range(len(columns.process))], np.bool_)
+    return _Events(*(take(t, mine[t.process]) for t in (events.host, events.calls, events.gpu)))
+
+
+def _refuse_several_processes(reading: Reading, events: _Events) -> None:
+    launching = np.unique(events.calls.process)
+    if launching.size > 1:
+        raise TraceFileError(
+            reading.path,
+            f"holds {launching.size} processes and does not say which rank each is: pass each "
+            'rank\'s own file, or name the merged processes "RANK 0", "RANK 1", …',
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Work:
+    """A recording's operations on the file's clock, and what was wrong with them."""
+
+    ops: Ops
+    names: Names
+    device: Device
+    dropped: int
+    cut: int
+    lost_graph_launch_ns: IntArray
+
+
+def _recording(
+    reading: Reading, events: _Events, rank: int | None, comm: re.Pattern[str] | None
+) -> Recording:
+    host = _host_ranges(events, reading.columns)
+    work = _work(reading, events, host, rank, comm)
+    shift, clock = _clock(reading, work.ops)
+    trace = Trace(
+        rank=rank or 0,
+        path=reading.path,
+        source="kineto",
+        device=work.device,
+        clock=clock,
+        names=work.names.texts,
+        ops=work.ops.shifted(shift),
+        host=host.shifted(shift),
+        marks=tuple(mark.shifted(shift) for mark in _marks(host, work.names)),
+        facts=_facts(reading, events, work.ops),
+        lost_graph_launch_ns=tuple((work.lost_graph_launch_ns + shift).tolist()),
+        partial=notices.partial(reading),
+    )
+    missing = notices.missing_comm(trace)
+    warnings = (
+        *notices.of_reading(reading, dropped=work.dropped, cut=work.cut),
+        *notices.of_trace(trace),
+        *_some(missing),
+    )
+    return Recording(replace(trace, comm_missing=missing is not None, warnings=warnings), rank)
+
+
+def _work(
+    reading: Reading,
+    events: _Events,
+    host: HostRanges,
+    rank: int | None,
+    comm: re.Pattern[str] | None,
+) -> _Work:
+    names = Names(tuple(map(str, reading.columns.name)))
+    gpu, dropped = without_lost_stamps(events.gpu)
+    calls = launches(events.calls, names)
+    device: Device = "gpu" if gpu.start_ns.size else "host"
+    if device == "gpu":
+        ops, names = gpu_operations(gpu, calls, host, reading.columns, comm)
+    else:
+        _refuse_lost_kernels(reading, host, rank, names)
+        ops = host_operations(host, names)
+    if not len(ops):
+        raise TraceFileError(reading.path, "holds neither GPU operations nor host operators")
+    ops, cut = cut_impossible(ops.take(np.argsort(ops.start_ns, kind="stable")))
+    return _Work(ops, names, device, dropped, cut, lost_graphs(calls, gpu))
+
+
+def _some(warning: Warn | None) -> tuple[Warn, ...]:
+    return () if warning is None else (warning,)
+
+
+def _host_ranges(events: _Events, columns: Columns) -> HostRanges:
+    is_annotation = np.array(
+        [str(category).lower() in kernels.ANNOTATION_CATEGORIES for category in columns.category]
+    )
+    host_kind = np.where(is_annotation, HostKind.ANNOTATION, HostKind.OPERATOR).astype(np.int8)
+    kind = [host_kind[events.host.category], np.full(events.calls.start_ns.size, HostKind.CALL)]
+    start_ns, length_ns, name, thread = (
+        np.concatenate((getattr(events.host, column), getattr(events.calls, column)))
+        for column in ("start_ns", "dur_ns", "name", "thread")
+    )
+    timed = start_ns != NEVER_NS
+    timed &= (start_ns != 0) | (length_ns != 0)
+    order = np.flatnonzero(timed)[np.argsort(start_ns[timed], kind="stable")]
+    start_ns = start_ns[order]
+    return HostRanges(
+        start_ns=start_ns,
+        end_ns=start_ns + np.maximum(length_ns[order], 0),
+        name=name[order],
+        thread=thread[order],
+        kind=np.concatenate(kind).astype(np.int8)[order],
+    )
+
+
+def _marks(host: HostRanges, names: Names) -> list[Mark]:
+    """Return the step marks, one for each step, from annotations if there are any."""
+    is_mark = names.where(lambda name: kernels.step_number(name) is not None, host.name)
+    is_mark &= host.kind != HostKind.CALL
+    annotated = is_mark & (host.kind == HostKind.ANNOTATION)
+    marks: dict[int, Mark] = {}
+    for row in np.flatnonzero(annotated if annotated.any() else is_mark):
+        name = names.texts[host.name[row]]
+        number = kernels.step_number(name)
+        if number is not None and number not in marks:
+            marks[number] = Mark(number, name, int(host.start_ns[row]), int(host.end_ns[row]))
+    return list(marks.values())
+
+
+def _refuse_lost_kernels(
+    reading: Reading, host: HostRanges, rank: int | None, names: Names
+) -> None:
+    """Raise TraceFileError when the run used a GPU whose operations were not recorded."""
+    calls = host.kind == HostKind.CALL
+    launched = int((names.where(kernels.is_launch_call, host.name) & calls).sum())
+    used = names.where(kernels.is_gpu_collective_call, host.name).any()
+    if not launched and not used:
+        return
+    what = f"{launched} kernel launches" if launched else "collective calls of a GPU library"
+    who = "" if rank is None else f"rank {rank}: "
+    raise TraceFileError(
+        reading.path,
+        f"{who}{what} but no GPU kernels recorded. Usual causes: another profiler (nsys) holds "
+        "CUPTI; the container may not read GPU counters; ProfilerActivity.CUDA was not requested",
+    )
+
+
+def _clock(reading: Reading, ops: Ops) -> tuple[int, Clock]:
+    """Return what to add to the file's stamps, and what they count from then."""
+    if int(ops.start_ns[-1]) >= _UNIX_NS:
+        return 0, "unix"
+    base_ns = kineto_facts.base_ns(reading.header)
+    return (0, "relative") if base_ns is None else (base_ns, "unix")
+
+
+def _facts(reading: Reading, events: _Events, ops: Ops) -> Facts:
+    """Return the header's facts, with the GPU and the process that most of the work was of."""
+    found = Counter(ops.device.tolist()).most_common(1)
+    device = found[0][0] if found and found[0][0] >= 0 else None
+    codes = np.concatenate((events.host.process, events.calls.process))
+    processes = list(reading.columns.process)
+    process = str(processes[np.bincount(codes).argmax()]) if codes.size else None
+    return kineto_facts.facts(reading.header, device=device, process=process)

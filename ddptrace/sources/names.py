@@ -1,0 +1,22 @@
+"""The names of a file's events, asked once each however many events carry them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The distinct names of a file; their positions are the codes in its tables."""
+
+    texts: tuple[str, ...]
+
+    def where(self, question: Callable[[str], bool], codes: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Return for each code whether its name answers the question with yes."""
+        if not self.texts:
+            return np.zeros(codes.size, np.bool_)
+        return np.array([question(text) for text in self.texts], np.bool_)[codes]

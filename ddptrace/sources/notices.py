@@ -1,0 +1,113 @@
+"""The sentences that a file's recordings earn: what was dropped, mended, cut or is missing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddptrace import kernels
+from ddptrace.kernels import Kind
+from ddptrace.model import Trace, Warn
+from ddptrace.sources.kineto import Reading
+from ddptrace.sources.names import Names
+
+
+def partial(reading: Reading) -> str | None:
+    """Return in words why the recording is not whole; None when it is."""
+    if reading.cut:
+        return reading.cut
+    if reading.lost:
+        return f"{reading.lost} of its events that the figures need cannot be read"
+    return None
+
+
+def of_reading(reading: Reading, *, dropped: int, cut: int) -> tuple[Warn, ...]:
+    """Return the warnings about the file's events."""
+    path = reading.path
+    found = {
+        "dropped_events": dropped
+        and f"{path}: {dropped} GPU operations without usable times were dropped",
+        "impossible_length": cut
+        and f"{path}: {cut} operations outlast the whole next one on their stream, which cannot "
+        "be; each was cut at that one's start",
+        "repaired_text": reading.repaired
+        and f"{path}: {reading.repaired} places that are not clean JSON were repaired (odd bytes, "
+        "control characters, quotes in names)",
+        "skipped_events": reading.skipped
+        and f"{path}: {reading.skipped} host events that cannot be read were skipped; no figure "
+        "needs them",
+        "recorded_with_stacks": (reading.stacks or None)
+        and f"{path}: recorded with Python stacks, which slow the host down; use with_stack=False "
+        "for timings",
+    }
+    return tuple(Warn(code, message) for code, message in found.items() if message)
+
+
+def of_trace(trace: Trace) -> tuple[Warn, ...]:
+    """Return the warnings about what the recording holds."""
+    return (*_likely_comm(trace), *_lost_graphs(trace), *_measured_host(trace))
+
+
+def missing_comm(trace: Trace) -> Warn | None:
+    """Return a warning when collectives were called on the host and no comm kernel was recorded."""
+    if trace.device == "host" or trace.facts.world_size == 1:
+        return None
+    calls = _collective_calls(trace)
+    if not calls or (trace.ops.kind == Kind.COMM).any():
+        return None
+    return Warn(
+        "comm_not_recorded",
+        f"{trace.path}: {calls} collective calls but no NCCL kernels were recorded: the time of "
+        "communication is unknown. Name the kernels of another library with --comm-kernel REGEX",
+    )
+
+
+def _collective_calls(trace: Trace) -> int:
+    """Count the calls of collectives whose work the GPU does; nested ranges say the same twice."""
+    names = Names(trace.names)
+    on_gpu = int(names.where(kernels.is_gpu_collective_call, trace.host.name).sum())
+    if on_gpu or names.where(kernels.is_host_collective, trace.host.name).any():
+        return on_gpu
+    called = trace.host.name[names.where(kernels.is_collective_call, trace.host.name)]
+    return int(np.bincount(called).max()) if called.size else 0
+
+
+def _likely_comm(trace: Trace) -> tuple[Warn, ...]:
+    compute = trace.ops.name[trace.ops.kind == Kind.COMPUTE]
+    likely = compute[Names(trace.names).where(kernels.is_likely_comm, compute)]
+    if not likely.size or trace.device == "host":
+        return ()
+    examples = [trace.names[code] for code in np.unique(likely)[:3]]
+    return (
+        Warn(
+            "likely_comm",
+            f"{trace.path}: {likely.size} kernels that count as compute look like collectives "
+            f"({', '.join(name.split('(')[0][:60] for name in examples)}); if they are, name them "
+            "with --comm-kernel REGEX",
+        ),
+    )
+
+
+def _lost_graphs(trace: Trace) -> tuple[Warn, ...]:
+    lost = len(trace.lost_graph_launch_ns)
+    if not lost:
+        return ()
+    return (
+        Warn(
+            "graph_kernels_not_recorded",
+            f"{trace.path}: the kernels of {lost} CUDA graph launches were not recorded, so idle "
+            "time is unknown there; record with a CUPTI that traces graphs node by node (nsys: "
+            "--cuda-graph-trace=node)",
+        ),
+    )
+
+
+def _measured_host(trace: Trace) -> tuple[Warn, ...]:
+    if trace.device == "gpu":
+        return ()
+    return (
+        Warn(
+            "host_measured",
+            f"{trace.path}: no GPU work: compute is the time of host operators, communication "
+            "that of gloo ranges",
+        ),
+    )

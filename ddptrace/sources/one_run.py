@@ -1,0 +1,156 @@
+"""Checks that recordings are all of one run and that each rank is there once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from itertools import pairwise
+
+from ddptrace.errors import RunError
+from ddptrace.model import Trace, Warn
+
+# Ranks record the same iterations within seconds; files this far apart are of different runs.
+_LONGEST_GAP_NS = 600 * 10**9
+
+
+def check_one_run(traces: Sequence[Trace]) -> list[Warn]:
+    """Return warnings about the set; RunError when the files cannot be of one run."""
+    _check_world_sizes(traces)
+    _check_each_rank_once(traces)
+    _check_near_in_time(traces)
+    return [*_clock_warnings(traces), *_window_warnings(traces)]
+
+
+def _by_rank(traces: Iterable[Trace]) -> dict[int, list[Trace]]:
+    found: dict[int, list[Trace]] = defaultdict(list)
+    for trace in traces:
+        found[trace.rank].append(trace)
+    return dict(sorted(found.items()))
+
+
+def _check_world_sizes(traces: Sequence[Trace]) -> None:
+    files: dict[int, list[str]] = defaultdict(list)
+    for trace in traces:
+        if trace.facts.world_size is not None:
+            files[trace.facts.world_size].append(trace.path)
+    if len(files) > 1:
+        groups = "; ".join(
+            f"world size {size}: {', '.join(sorted(set(paths)))}"
+            for size, paths in sorted(files.items())
+        )
+        raise RunError(
+            f"the files are of different runs ({groups}){_times(traces)}: pass the files of one run"
+        )
+    for size in files:
+        outside = sorted({trace.path for trace in traces if trace.rank >= size})
+        if outside:
+            raise RunError(
+                f"{', '.join(outside)}: a rank beyond the world size {size} of the run; pass the "
+                "files of one run"
+            )
+
+
+def _check_each_rank_once(traces: Sequence[Trace]) -> None:
+    for rank, mine in _by_rank(traces).items():
+        ordered = sorted(mine, key=lambda trace: trace.start_ns)
+        for first, second in pairwise(ordered):
+            reason = _not_two_windows(first, second)
+            if reason:
+                raise RunError(
+                    f"two files for rank {rank}: {first.path} and {second.path} ({reason})"
+                    f"{_absent(traces)}; keep the file of one run and rank"
+                )
+
+
+def _not_two_windows(first: Trace, second: Trace) -> str | None:
+    """Return why two recordings of a rank cannot be two windows of one run; None if they can."""
+    if first.clock != "unix" or second.clock != "unix":
+        return "without a common clock they cannot be two windows of one run"
+    if second.start_ns < first.end_ns:
+        return "they cover the same time"
+    steps = {mark.index for mark in first.marks} & {mark.index for mark in second.marks}
+    if steps:
+        return f"both hold step {min(steps)}"
+    if first.facts.process != second.facts.process:
+        return "they are of different processes, so of different runs"
+    return None
+
+
+def _absent(traces: Sequence[Trace]) -> str:
+    size = max((trace.facts.world_size or 0 for trace in traces), default=0)
+    absent = sorted(set(range(size)) - {trace.rank for trace in traces})
+    return f", none for rank {', '.join(map(str, absent))}" if absent else ""
+
+
+def _check_near_in_time(traces: Sequence[Trace]) -> None:
+    timed = sorted(
+        (trace for trace in traces if trace.clock == "unix"), key=lambda trace: trace.start_ns
+    )
+    reach = timed[0].end_ns if timed else 0
+    for place, trace in enumerate(timed):
+        before, after = timed[:place], timed[place:]
+        apart = trace.start_ns - reach > _LONGEST_GAP_NS
+        if apart and {t.rank for t in before}.isdisjoint(t.rank for t in after):
+            raise RunError(
+                f"the files are of different runs: {_paths(before)} and {_paths(after)} lie "
+                f"{(trace.start_ns - reach) / 3.6e12:,.1f} hours apart; pass the files of one run"
+            )
+        reach = max(reach, trace.end_ns)
+
+
+def _paths(traces: Iterable[Trace]) -> str:
+    return ", ".join(sorted({trace.path for trace in traces}))
+
+
+def _times(traces: Sequence[Trace]) -> str:
+    timed = [trace for trace in traces if trace.clock == "unix"]
+    if not timed:
+        return ""
+    first, last = (
+        datetime.fromtimestamp(moment / 1e9, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+        for moment in (
+            min(trace.start_ns for trace in timed),
+            max(trace.start_ns for trace in timed),
+        )
+    )
+    return f", recorded between {first} and {last}" if first != last else ""
+
+
+def _clock_warnings(traces: Sequence[Trace]) -> list[Warn]:
+    relative = sorted({trace.path for trace in traces if trace.clock == "relative"})
+    if not relative or len(_by_rank(traces)) < 2:
+        return []
+    return [
+        Warn(
+            "no_common_clock",
+            f"{', '.join(relative)}: the times count from an unknown moment, so times of "
+            "different ranks cannot be compared; figures of each rank are unaffected",
+        )
+    ]
+
+
+def _window_warnings(traces: Sequence[Trace]) -> list[Warn]:
+    """Warn of ranks whose recordings never overlap in time with those of the first rank."""
+    timed = _by_rank(trace for trace in traces if trace.clock == "unix")
+    if len(timed) < 2:
+        return []
+    reference, *others = timed.items()
+    apart = [
+        rank
+        for rank, mine in others
+        if not any(
+            one.start_ns < other.end_ns and other.start_ns < one.end_ns
+            for one in mine
+            for other in reference[1]
+        )
+    ]
+    if not apart:
+        return []
+    return [
+        Warn(
+            "ranks_apart_in_time",
+            f"the recordings of rank {', '.join(map(str, apart))} do not overlap in time with "
+            f"those of rank {reference[0]}: they may hold different iterations",
+        )
+    ]

@@ -1,0 +1,105 @@
+"""What an operation is, from its name."""
+
+import pytest
+
+from ddptrace import kernels
+from ddptrace.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)",
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        "ncclDevKernel_Generic(ncclDevComm*, channelMasks, ncclWork*)",
+        "ncclSymkDevKernel_AllReduce_AGxLL_R_Sum_f32",
+        "void ncclKernel_AllReduce<float>(int)",
+        "NCCLDEVKERNEL_BROADCAST",
+        "rcclDevKernel_AllReduce",
+        "mscclKernel_Sum_float_Simple_false",
+        "_Z21ncclDevKernel_Generic24ncclDevKernelArgsStorage",
+    ],
+)
+def test_every_spelling_of_the_libraries_is_communication(name):
+    assert kernels.is_comm_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "my_nccl_free_gemm",
+        "void at::native::vectorized_nccl_kernel<4>(int)",
+        "fused_ncclDevKernel_like",
+        "gemm_rccl",
+        "",
+    ],
+)
+def test_a_compute_kernel_with_the_word_inside_its_name_is_not(name):
+    assert not kernels.is_comm_name(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "likely"),
+    [
+        ("void sglang::cross_device_reduce_1stage<__nv_bfloat16, 8>(int)", True),
+        ("custom_all_reduce_kernel", True),
+        ("void softmax<AllReduceBlock>(float*)", False),
+        ("ampere_sgemm_128x64_tn", False),
+    ],
+)
+def test_likely_collectives_are_told_by_the_function_and_not_its_arguments(name, likely):
+    assert kernels.is_likely_comm(name) is likely
+
+
+@pytest.mark.parametrize(
+    ("name", "launches"),
+    [
+        ("cudaLaunchKernel", True),
+        ("cudaLaunchKernelExC", True),
+        ("cuLaunchKernelEx", True),
+        ("hipExtModuleLaunchKernel", True),
+        ("cudaGraphLaunch", True),
+        ("cudaLaunchHostFunc", False),
+        ("cudaStreamSynchronize", False),
+    ],
+)
+def test_calls_that_put_work_on_the_gpu(name, launches):
+    assert kernels.is_launch_call(name) is launches
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "operation"),
+    [
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", None, "all_reduce"),
+        ("ncclDevKernel_Generic(x)", "allreduce", "all_reduce"),
+        ("ncclDevKernel_Generic(x)", "_allgather_base", "all_gather"),
+        ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(x)", None, "reduce_scatter"),
+        ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)", None, "send_recv"),
+        ("ncclDevKernel_Generic(x)", "send", "send_recv"),
+        ("ncclDevKernel_Generic(x)", None, None),
+    ],
+)
+def test_the_operation_comes_from_the_metadata_then_the_name(name, told, operation):
+    assert kernels.collective_operation(name, told) == operation
+
+
+def test_a_bad_expression_is_refused_in_one_sentence():
+    with pytest.raises(UsageError, match="not a regular expression"):
+        kernels.comm_pattern(["fine", "("])
+
+
+def test_no_expression_is_no_pattern():
+    assert kernels.comm_pattern([]) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("ProfilerStep#12", 12),
+        ("ProfilerStep #3", 3),
+        ("## ProfilerStep#1", None),
+        ("step 4", None),
+    ],
+)
+def test_step_numbers(name, number):
+    assert kernels.step_number(name) == number

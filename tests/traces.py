@@ -1,0 +1,151 @@
+"""Small traces stated in code: a timeline in µs for the metrics, Kineto JSON for the reader."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ddptrace.kernels import Kind
+from ddptrace.model import NEVER_NS, Facts, HostRanges, Mark, Ops, Run, Trace
+
+KINDS = {"compute": Kind.COMPUTE, "comm": Kind.COMM, "mem": Kind.MEM}
+_NAMES = ("kernel", "all_reduce")
+
+
+def trace(*rows, marks=((0, 10**9),), rank=0, **facts) -> Trace:
+    """State a recording: rows are (kind, start, end[, launch]) in µs, marks (start, end) in µs.
+
+    A row without launch was launched where it starts; a launch of None is no launch event.
+    """
+    ordered = sorted(rows, key=lambda row: row[1])
+    ops = [_row(row) for row in ordered]
+    names = np.zeros(len(ops), np.int32)
+    return Trace(
+        rank=rank,
+        path=f"rank{rank}.json",
+        source="kineto",
+        device=facts.pop("device", "gpu"),
+        clock="unix",
+        names=_NAMES,
+        ops=Ops(
+            start_ns=np.array([op["start"] for op in ops], np.int64),
+            end_ns=np.array([op["end"] for op in ops], np.int64),
+            kind=np.array([op["kind"] for op in ops], np.int8),
+            name=names,
+            device=names,
+            stream=np.array([op["kind"] for op in ops], np.int32),
+            correlation=np.arange(1, len(ops) + 1),
+            launch_ns=np.array([op["launch"] for op in ops], np.int64),
+            collective=np.array([1 if op["kind"] == Kind.COMM else -1 for op in ops], np.int32),
+            in_graph=np.zeros(len(ops), np.bool_),
+            in_backward=np.array([op["backward"] for op in ops], np.bool_),
+        ),
+        host=no_host(),
+        marks=tuple(
+            Mark(number, f"ProfilerStep#{number}", start * 1000, end * 1000)
+            for number, (start, end) in enumerate(marks)
+        ),
+        facts=Facts(world_size=facts.pop("world_size", None)),
+        **facts,
+    )
+
+
+def _row(row: tuple[Any, ...]) -> dict[str, Any]:
+    kind, start, end, *more = row
+    options = dict(enumerate(more))
+    launch = options.get(0, start)
+    return {
+        "kind": KINDS[kind],
+        "start": start * 1000,
+        "end": end * 1000,
+        "launch": NEVER_NS if launch is None else launch * 1000,
+        "backward": options.get(1, False),
+    }
+
+
+def no_host() -> HostRanges:
+    """State that nothing of the host was recorded."""
+    return HostRanges(
+        start_ns=np.empty(0, np.int64),
+        end_ns=np.empty(0, np.int64),
+        name=np.empty(0, np.int32),
+        thread=np.empty(0, np.int32),
+        kind=np.empty(0, np.int8),
+    )
+
+
+def run(*traces: Trace, world_size: int | None = None) -> Run:
+    """State a run of these recordings."""
+    return Run(traces=traces, world_size=world_size or len(traces))
+
+
+class Kineto:
+    """Builds the JSON of one rank's Kineto file, event by event; times are in µs."""
+
+    def __init__(self, *, rank=0, world_size=2, base_ns=1_700_000_000_000_000_000) -> None:
+        self.header: dict[str, Any] = {"schemaVersion": 1}
+        if rank is not None:
+            self.header["distributedInfo"] = {
+                "backend": "nccl",
+                "rank": rank,
+                "world_size": world_size,
+            }
+        if base_ns is not None:
+            self.header["baseTimeNanoseconds"] = base_ns
+        self.events: list[dict[str, Any]] = []
+        self.pid = 4100 + (rank or 0)
+        self._correlation = 0
+
+    def event(self, cat, name, ts, dur, *, tid=None, pid=None, **args) -> Kineto:
+        """Add one complete event."""
+        event = {"ph": "X", "cat": cat, "name": name, "pid": self.pid if pid is None else pid}
+        event |= {"tid": self.pid if tid is None else tid, "ts": ts, "dur": dur}
+        self.events.append(event | ({"args": args} if args else {}))
+        return self
+
+    def step(self, number, start, end) -> Kineto:
+        """Add a step mark."""
+        return self.event("user_annotation", f"ProfilerStep#{number}", start, end - start)
+
+    def gpu(
+        self, start, end, *, name="gemm", cat="kernel", launch=None, stream=7, **args
+    ) -> Kineto:
+        """Add a GPU operation and the call that launched it (5 µs before, or at `launch`)."""
+        self._correlation += 1
+        call_ts = start - 5 if launch is None else launch
+        self.event("cuda_runtime", "cudaLaunchKernel", call_ts, 2, correlation=self._correlation)
+        args = {"stream": stream, "device": 0, "correlation": self._correlation} | args
+        return self.event(cat, name, start, end - start, pid=0, tid=stream, **args)
+
+    def comm(self, start, end, **options) -> Kineto:
+        """Add an all-reduce kernel on a stream of its own."""
+        name = options.pop("name", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)")
+        return self.gpu(start, end, name=name, stream=options.pop("stream", 28), **options)
+
+    def text(self, indent=2) -> str:
+        """Return the file's text."""
+        document = self.header | {"traceEvents": self.events, "traceName": "rank.json"}
+        return json.dumps(document, indent=indent)
+
+    def write(self, path: Path, **options) -> Path:
+        """Write the file, gzipped when its name says so."""
+        data = self.text(**options).encode()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+        return path
+
+
+def plain(rank: int = 0, **options) -> Kineto:
+    """State a rank whose step 5 lasts 860 µs: compute 640, comm 310, hidden 210, tail 100.
+
+    compute  ####.####.####......##      [100,300) [300,500) [500,700) [820,860)
+    comm     ........####.####           [450,600) [640,800)
+    """
+    kineto = Kineto(rank=rank, **options).step(5, 0, 1000)
+    for start, end in ((100, 300), (300, 500), (500, 700), (820, 860)):
+        kineto.gpu(start, end)
+    return kineto.comm(450, 600).comm(640, 800)
