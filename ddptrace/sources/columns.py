@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,23 +15,20 @@ from ddptrace.sources.stamps import TextNeededError, to_ns
 
 _DROPPED_CATEGORIES = frozenset({STACK_CATEGORY, "gpu_user_annotation", "Trace", "overhead"})
 _HOST_CATEGORIES = OPERATOR_CATEGORIES | ANNOTATION_CATEGORIES
+_NO_WORK_CATEGORIES = _HOST_CATEGORIES | _DROPPED_CATEGORIES
 
 
 class Codes(dict[Any, int]):
-    """Gives each value that is looked up a number, in the order of first sight."""
+    """Numbers for values, in the order of first sight: `list(codes)[number]` is the value."""
 
-    def __missing__(self, value: object) -> int:
-        self[value] = len(self)
-        return self[value]
-
-    @property
-    def values_in_order(self) -> list[Any]:
-        """The values; each stands at the place that its code names."""
-        return list(self)
-
-    def of(self, values: Iterable[object]) -> NDArray[np.int32]:
-        """Return the codes of values, one each."""
-        return np.array([self[value] for value in values], np.int32)
+    def of(self, values: Sequence[object]) -> NDArray[np.int32]:
+        """Return the codes of values, one each; new values get the next numbers."""
+        try:
+            return np.fromiter(map(self.__getitem__, values), np.int32, len(values))
+        except KeyError:
+            for value in dict.fromkeys(values):
+                self.setdefault(value, len(self))
+            return np.fromiter(map(self.__getitem__, values), np.int32, len(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +93,7 @@ class Columns:
     def _add(self, events: Sequence[Any]) -> None:
         spans = [event for event in events if type(event) is Span or type(event) is TextSpan]
         host = [span for span in spans if span.cat in _HOST_CATEGORIES]
-        work = [
-            span
-            for span in spans
-            if span.cat not in _HOST_CATEGORIES and span.cat not in _DROPPED_CATEGORIES
-        ]
+        work = [span for span in spans if span.cat not in _NO_WORK_CATEGORIES]
         tables = self._table(host, []), self._table(work, [span.args for span in work])
         self._host.add(tables[0])
         self._work.add(tables[1])
@@ -131,7 +124,7 @@ class Columns:
             stream=self.stream.of([arg.stream for arg in args]),
             device=self.device.of([arg.device for arg in args]),
             collective=self.collective.of([arg.collective for arg in args]),
-            graph_node=np.array([_is_node(arg.graph_node) for arg in args], np.bool_),
+            graph_node=np.array([bool(arg.graph_node) for arg in args], np.bool_),
         )
 
     def _add_metadata(self, event: Metadata) -> None:
@@ -190,10 +183,6 @@ class _NoArgs:
 
 
 _NO_ARGS = _NoArgs()
-
-
-def _is_node(value: object) -> bool:
-    return isinstance(value, int) and value > 0
 
 
 def _identifiers(values: Sequence[object]) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ddptrace import kernels
 from ddptrace.kernels import Kind
 from ddptrace.model import NEVER_NS, HostRanges, Ops
-from ddptrace.sources.columns import Codes, Columns, Table, take
+from ddptrace.sources.columns import Columns, Table, take
 from ddptrace.sources.host_run import inside
 from ddptrace.sources.names import Names
 
@@ -121,7 +121,6 @@ def _collectives(
     """Return each operation's code of its collective, and the names that come behind `names`."""
     code = np.full(kind.size, -1, np.int32)
     told = list(columns.collective)
-    operations = Codes()
     pairs = np.stack((gpu.name, gpu.collective), axis=1)[kind == Kind.COMM]
     distinct, place = np.unique(pairs, axis=0, return_inverse=True)
     found = [
@@ -130,10 +129,11 @@ def _collectives(
         )
         for name, word in distinct
     ]
-    codes = [-1 if word is None else len(names.texts) + operations[word] for word in found]
+    operations = tuple(dict.fromkeys(word for word in found if word is not None))
+    codes = [-1 if word is None else len(names.texts) + operations.index(word) for word in found]
     if codes:
         code[kind == Kind.COMM] = np.array(codes, np.int32)[place.reshape(-1)]
-    return code, tuple(operations)
+    return code, operations
 
 
 def _device_numbers(columns: Columns) -> NDArray[np.int32]:

@@ -100,7 +100,7 @@ def _merged_ranks(columns: Columns) -> dict[int, int]:
     found = {}
     for process, labels in columns.process_names.items():
         named = next(filter(None, map(_MERGED_RANK.search, labels)), None)
-        if named:
+        if named and process in columns.process:
             found[columns.process[process]] = int(named[1])
     return found
 

@@ -27,31 +27,25 @@ def to_ns(stamps: Sequence[Stamp]) -> NDArray[np.int64]:
 
     Raises TextNeededError when floats are too large to be exact.
     """
-    types = set(map(type, stamps))
-    if types == {int}:
-        return _from_ints(stamps)
-    if types <= {int, float}:
-        return _from_floats(np.array(stamps, np.float64))
-    return np.array([_one(stamp) for stamp in stamps], np.int64)
-
-
-def _from_ints(stamps: Sequence[Stamp]) -> NDArray[np.int64]:
     try:
-        whole = np.array(stamps, np.int64)
-    except OverflowError:
+        numbers = np.fromiter(stamps, np.float64, len(stamps))
+    except (TypeError, ValueError, OverflowError):
         return np.array([_one(stamp) for stamp in stamps], np.int64)
-    if np.any(np.abs(whole) > _LARGEST_NS // 1000):
-        return np.array([_one(stamp) for stamp in stamps], np.int64)
-    return whole * 1000
+    # True also for text and whole numbers; a NaN makes it false.
+    if not numbers.size or max(numbers.max(), -numbers.min()) < _EXACT_FLOAT_US:
+        whole = np.floor(numbers)
+        # Not rint(numbers * 1000): that is 1 ns off for a quarter of the stamps near 4e12 µs.
+        fraction = np.rint((numbers - whole) * 1000)
+        return whole.astype(np.int64) * 1000 + fraction.astype(np.int64)
+    return _from_large(stamps)
 
 
-def _from_floats(stamps: NDArray[np.float64]) -> NDArray[np.int64]:
-    if stamps.size and np.abs(stamps).max() >= _EXACT_FLOAT_US:
-        raise TextNeededError
-    whole = np.floor(stamps)
-    # Not rint(stamps * 1000): that product is 1 ns off for a quarter of the stamps near 4e12 µs.
-    fraction = np.rint((stamps - whole) * 1000)
-    return whole.astype(np.int64) * 1000 + fraction.astype(np.int64)
+def _from_large(stamps: Sequence[Stamp]) -> NDArray[np.int64]:
+    """Return absolute stamps: exact as whole numbers or text, never as floats."""
+    if set(map(type, stamps)) == {int}:
+        whole = np.array(stamps, object) * 1000
+        return np.where(np.abs(whole) < _LARGEST_NS, whole, NEVER_NS).astype(np.int64)
+    return np.array([_one(stamp) for stamp in stamps], np.int64)
 
 
 def _one(stamp: Stamp) -> int:

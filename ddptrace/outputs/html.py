@@ -1,0 +1,250 @@
+"""The report as one page that needs no network: two charts, and a table of the same figures."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
+from plotly.offline import get_plotlyjs
+
+from ddptrace.metrics.steps import StepMetrics
+from ddptrace.outputs.figures import COLUMNS, UNKNOWN, cells, longest, ms, rows_by_step
+from ddptrace.outputs.html_assets import SCRIPT, STYLE
+from ddptrace.outputs.html_charts import PARTS, Chart, Look, breakdown, ranks
+from ddptrace.outputs.html_charts import UNKNOWN as UNKNOWN_TIME
+from ddptrace.outputs.html_timeline import LEGEND, busy, timeline
+from ddptrace.report import Report, to_json
+
+Steps: TypeAlias = dict[int | None, list[StepMetrics]]
+
+_MOST_RANKS = 64  # of a chart; the table has all
+_MOST_BARS = 30_000  # of all timelines of a page: about 700 kB
+
+# Tells the browser, too, that nothing may be fetched.
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+)
+_CAPTION = (
+    "Times in ms; compute + exposed + copies + idle = step. Hidden: communication under compute; "
+    "exposed: not. Tail: communication after the last compute before its end. Overlap: the hidden "
+    f"part of communication. {UNKNOWN} is unknown (or no communication), >= a lower bound."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One step of the page: its title and its charts."""
+
+    title: str
+    breakdown: Chart
+    timeline: Chart | None
+
+
+def render(report: Report, *, step: str) -> str:
+    """Return the report as one HTML page with the charts and figures of the steps to show."""
+    steps = rows_by_step(report, step)
+    shown = _shown(report, steps)
+    numbers = list(steps)
+    median = report.summary.median_step
+    first = numbers.index(median) if median in steps else 0
+    parts = [
+        _head(report),
+        *_top(report),
+        *_charts(shown, first),
+        *_table(steps),
+        "</main>",
+        _data("ddptrace-report", to_json(report)),
+        _data("ddptrace-charts", msgspec.json.encode(shown).decode()),
+        f"<script>{get_plotlyjs()}</script>",
+        f"<script>{SCRIPT}</script>",
+        "</body></html>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _shown(report: Report, steps: Steps) -> list[Shown]:
+    times = None if report.timeline is None else busy(report.timeline)
+    codes = {warning.code for warning in report.run.warnings}
+    charted = [longest(rows, _MOST_RANKS) for rows in steps.values()]
+    return [
+        Shown(
+            title=_title(rows[0]) + _left_out(len(all_rows), len(rows)),
+            breakdown=breakdown(rows),
+            timeline=None
+            if times is None
+            else timeline(
+                rows,
+                times,
+                common_clock="no_common_clock" not in codes,
+                most_bars=_MOST_BARS // len(steps),
+            ),
+        )
+        for rows, all_rows in zip(charted, steps.values(), strict=True)
+    ]
+
+
+def _title(row: StepMetrics) -> str:
+    """Return what a step is called: its number, and its name where that says more."""
+    if row.step is None:
+        return "whole recording"
+    plain = row.name in (None, f"ProfilerStep#{row.step}")
+    return f"step {row.step}" if plain else f"step {row.step}: {row.name}"
+
+
+def _left_out(rows: int, shown: int) -> str:
+    return "" if shown == rows else f", the {shown} of {rows} ranks with the longest steps"
+
+
+def _text(text: str) -> str:
+    """Return any text as HTML that shows it and does nothing else."""
+    return html.escape(text)
+
+
+def _data(name: str, json: str) -> str:
+    """Return JSON as an element that scripts read; no `<` in it can end the element."""
+    safe = json.replace("<", "\\u003c")
+    return f'<script type="application/json" id="{name}">{safe}</script>'
+
+
+def _head(report: Report) -> str:
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>ddptrace report: {_text(_rank_count(report))}</title>
+<style>{STYLE}</style></head>
+<body><main>
+<h1>ddptrace report</h1>"""
+
+
+def _top(report: Report) -> Iterator[str]:
+    facts = "".join(
+        f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>"
+        for name, value in _facts(report).items()
+    )
+    yield f'<dl class="run">{facts}</dl>'
+    yield f'<p class="headline">{_text(report.diagnosis.headline)}</p>'
+    times = report.summary.step_ns
+    if times is not None:
+        yield (
+            f'<p class="quiet">Step time over the run: median {ms(times.median)}, '
+            f"p95 {ms(times.p95)}, min {ms(times.min)}, max {ms(times.max)} ms "
+            "(the longest rank's).</p>"
+        )
+    warnings = "".join(f"<li>{warning}</li>" for warning in _warnings(report))
+    if warnings:
+        yield f'<ul class="warnings" aria-label="Warnings">{warnings}</ul>'
+
+
+def _rank_count(report: Report) -> str:
+    here, world_size = len(report.run.ranks), report.run.world_size
+    if world_size is None:
+        return f"{here} rank{'' if here == 1 else 's'}, world size unknown"
+    return f"{here} of {world_size} ranks"
+
+
+def _facts(report: Report) -> dict[str, str]:
+    """Return what is known of the run, by its name on the page."""
+    run = report.run
+    facts = {
+        "recorded": _rank_count(report),
+        "on": run.device or "unknown GPU",
+        "backend": run.backend or "",
+    }
+    return {name: value for name, value in (facts | _versions(run.versions)).items() if value}
+
+
+def _versions(versions: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", " "): version for name, version in versions.items()}
+
+
+def _warnings(report: Report) -> Iterator[str]:
+    run = report.run
+    if run.missing_ranks:
+        yield f"<strong>Missing: {ranks(run.missing_ranks)}.</strong> No recording was found."
+    if run.partial_ranks:
+        yield (
+            f"<strong>PARTIAL: {ranks(run.partial_ranks)}.</strong> "
+            "Figures of a partial rank are lower bounds and count in no total."
+        )
+    for warning in run.warnings:
+        who = "" if warning.rank is None else f"rank {warning.rank}: "
+        yield _text(who + warning.message)
+
+
+def _charts(shown: Sequence[Shown], first: int) -> Iterator[str]:
+    now = shown[first]
+    if len(shown) > 1:
+        yield _choice(shown, first)
+    looks = list(PARTS.values())
+    if any(bar["name"] == UNKNOWN_TIME.title for one in shown for bar in one.breakdown.data):
+        looks.append(UNKNOWN_TIME)
+    yield _section("breakdown", "Where the step went", now.title, now.breakdown, looks)
+    if now.timeline is not None:
+        yield _section("timeline", "Timeline", now.title, now.timeline, LEGEND)
+    else:
+        yield "<section><h2>Timeline</h2><p>This report holds no timeline.</p></section>"
+    yield "<noscript><p>The charts need JavaScript; the table does not.</p></noscript>"
+
+
+def _choice(shown: Sequence[Shown], first: int) -> str:
+    marks = [" selected" if place == first else "" for place in range(len(shown))]
+    marks = [" selected" if place == first else "" for place in range(len(shown))]
+    options = "".join(
+        f'<option value="{place}"{mark}>{_text(one.title)}</option>'
+        for place, (one, mark) in enumerate(zip(shown, marks, strict=True))
+    )
+    return (
+        '<p class="choice"><label for="step-choice">Charts of</label> '
+        f'<select id="step-choice" autocomplete="off">{options}</select></p>'
+    )
+
+
+def _section(name: str, heading: str, step: str, chart: Chart, looks: Sequence[Look]) -> str:
+    """Return a section with an empty chart, which the page's script fills."""
+    swatches = "".join(
+        f'<li><span class="swatch" style="background: {look.css}"></span>{look.title}</li>'
+        for look in looks
+    )
+    return (
+        f'<section><h2>{heading}: <span id="{name}-step">{_text(step)}</span></h2>'
+        f'<ul class="legend">{swatches}</ul><figure><div id="{name}" class="chart"></div>'
+        f'<figcaption id="{name}-note">{_text(chart.note)}</figcaption></figure></section>'
+    )
+
+
+def _table(steps: Steps) -> Iterator[str]:
+    names = "".join(f'<th scope="col">{name}</th>' for name in ("rank", *COLUMNS, "overlap"))
+    yield (
+        '<section><h2 id="figures">Figures</h2>'
+        '<div class="scroll" role="region" tabindex="0" aria-labelledby="figures">'
+        f"<table><caption>{_CAPTION}</caption><thead><tr>{names}</tr></thead>"
+    )
+    for rows in steps.values():
+        title = _text(_title(rows[0]))
+        yield f'<tbody><tr><th scope="rowgroup" colspan="{len(COLUMNS) + 2}">{title}</th></tr>'
+        yield from map(_table_row, rows)
+        yield "</tbody>"
+    yield "</table></div></section>"
+
+
+def _table_row(row: StepMetrics) -> str:
+    partial = ' <strong class="partial">PARTIAL</strong>' if row.partial else ""
+    values = [getattr(row, name) for name in COLUMNS.values()]
+    figures = [*zip(cells(row), values, strict=True), (_percent(row), row.overlap_ratio)]
+    data = "".join(f"<td>{_figure(text, value)}</td>" for text, value in figures)
+    return f'<tr><th scope="row">{row.rank}{partial}</th>{data}</tr>'
+
+
+def _percent(row: StepMetrics) -> str:
+    return UNKNOWN if row.overlap_ratio is None else f"{100 * row.overlap_ratio:.1f} %"
+
+
+def _figure(text: str, value: float | None) -> str:
+    """Return a figure for readers with its exact value for programs."""
+    shown = _text(text)
+    return shown if value is None else f'<data value="{value}">{shown}</data>'

@@ -1,0 +1,81 @@
+"""The page's style sheet and script, kept in code so that one import finds them."""
+
+STYLE = """
+:root { color-scheme: light dark; --paper: #fff; --ink: #1b1f24; --quiet: #57606a;
+  --rule: #d0d7de; --note: #fff4d6; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #14171a; --ink: #e6e8eb; --quiet: #a3adb8; --rule: #3a424a; --note: #3a3010; } }
+@media print {
+  :root { color-scheme: light; --paper: #fff; --ink: #000; --quiet: #444; --rule: #bbb;
+    --note: #fff; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink);
+  font: 1rem/1.5 system-ui, sans-serif; }
+main { max-width: 72rem; margin: 0 auto; padding: 1rem; }
+h1 { font-size: 1.25rem; margin: 0; }
+h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
+p, ul, dl, figure { margin: .5rem 0; padding: 0; }
+dl.run { display: flex; flex-wrap: wrap; gap: 0 1.25rem; color: var(--quiet); font-size: .9rem; }
+dl.run div { display: flex; gap: .4rem; }
+dl.run dd { margin: 0; color: var(--ink); }
+.headline { font-size: 1.15rem; font-weight: 600; }
+.quiet, figcaption, caption { color: var(--quiet); font-size: .9rem; }
+.warnings { list-style: none; }
+.warnings li { margin: .4rem 0; padding: .4rem .75rem; background: var(--note);
+  border-left: 4px solid #e69f00; overflow-wrap: anywhere; }
+.legend { display: flex; flex-wrap: wrap; gap: .1rem 1.1rem; list-style: none; font-size: .9rem; }
+.legend li { display: flex; align-items: center; gap: .4rem; }
+.swatch { width: 1.5rem; height: .9rem; flex: none; border: 1px solid rgba(128, 128, 128, .7);
+  print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+.swatch.low { height: .45rem; }
+select { font: inherit; padding: .15rem .4rem; max-width: 100%; }
+.chart { width: 100%; overflow: hidden; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+caption { text-align: left; caption-side: bottom; padding-top: .5rem; }
+th, td { padding: .2rem .7rem; text-align: right; white-space: nowrap; }
+thead th, tbody + tbody th[scope=rowgroup] { border-bottom: 1px solid var(--rule); }
+th[scope=rowgroup] { text-align: left; }
+.partial { color: #d55e00; }
+figure, tbody, .warnings li { break-inside: avoid; }
+/* Plotly writes colours into its elements; these follow the reader's scheme instead. */
+.chart .xtick text, .chart .ytick text, .chart .xtitle, .chart .annotation text,
+.chart .hovertext text { fill: var(--ink) !important; }
+.chart .hovertext path { fill: var(--paper) !important; stroke: var(--quiet) !important; }
+.chart .gridlayer path { stroke: var(--rule) !important; }
+@media print { .modebar-container, .choice select { display: none; } }
+"""
+
+SCRIPT = """
+(() => {
+  "use strict";
+  const steps = JSON.parse(document.getElementById("ddptrace-charts").textContent);
+  const choice = document.getElementById("step-choice");
+  // Without these, plotly offers to upload the chart.
+  const offline = { responsive: true, displaylogo: false, showSendToCloud: false,
+    plotlyServerURL: "" };
+  const names = ["breakdown", "timeline"].filter((name) => document.getElementById(name));
+  const configs = {
+    breakdown: { ...offline, displayModeBar: false },
+    timeline: { ...offline, modeBarButtons: [["zoomIn2d", "zoomOut2d", "resetScale2d"]] },
+  };
+  // Hover shows a bar's length, which plotly knows only as `x`, beside where it ends.
+  const measured = (bars) =>
+    bars.base ? { ...bars, customdata: bars.x.map((length, i) => [length, bars.count[i]]) } : bars;
+  const show = (step) => {
+    for (const name of names) {
+      const chart = step[name];
+      Plotly.react(name, chart.data.map(measured), chart.layout, configs[name]);
+      document.getElementById(name + "-note").textContent = chart.note;
+      document.getElementById(name + "-step").textContent = step.title;
+    }
+  };
+  const resize = (size) => {
+    for (const name of names) Plotly.relayout(name, size);
+  };
+  show(steps[choice ? choice.value : 0]);
+  if (choice) choice.addEventListener("change", () => show(steps[choice.value]));
+  window.addEventListener("beforeprint", () => resize({ width: 660 }));
+  window.addEventListener("afterprint", () => resize({ width: null, autosize: true }));
+})();
+"""
