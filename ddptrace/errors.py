@@ -32,5 +32,9 @@ class ForeignFileError(TraceFileError):
     """A readable file of another kind, such as a configuration or a TensorFlow trace."""
 
 
+class OwnReportError(ForeignFileError):
+    """A report that ddptrace itself wrote beside the traces."""
+
+
 class OutputError(DdptraceError):
     """A file that cannot be written."""

@@ -29,7 +29,7 @@ def trace(*rows, marks=((0, 10**9),), rank=0, **facts) -> Trace:
         path=f"rank{rank}.json",
         source="kineto",
         device=facts.pop("device", "gpu"),
-        clock="unix",
+        clock=facts.pop("clock", "unix"),
         names=_NAMES,
         ops=Ops(
             start_ns=np.array([op["start"] for op in ops], np.int64),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from html import escape
 from typing import TypeAlias
 
 import msgspec
@@ -15,19 +16,20 @@ from ddptrace.outputs.figures import COLUMNS, UNKNOWN, cells, longest, ms, rows_
 from ddptrace.outputs.html_assets import SCRIPT, STYLE
 from ddptrace.outputs.html_charts import PARTS, Chart, Look, breakdown, ranks
 from ddptrace.outputs.html_charts import UNKNOWN as UNKNOWN_TIME
-from ddptrace.outputs.html_timeline import LEGEND, busy, timeline
+from ddptrace.outputs.html_timeline import busy, legend, timeline
 from ddptrace.report import Report, to_json
 
 Steps: TypeAlias = dict[int | None, list[StepMetrics]]
 
 _MOST_RANKS = 64  # of a chart; the table has all
+_MOST_BARS_A_STEP = 15_000  # more would zoom slowly
 _MOST_BARS = 30_000  # of all timelines of a page: about 700 kB
 
 # Tells the browser, too, that nothing may be fetched.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 )
-_CAPTION = (
+_KEY = (
     "Times in ms; compute + exposed + copies + idle = step. Hidden: communication under compute; "
     "exposed: not. Tail: communication after the last compute before its end. Overlap: the hidden "
     f"part of communication. {UNKNOWN} is unknown (or no communication), >= a lower bound."
@@ -68,21 +70,19 @@ def render(report: Report, *, step: str) -> str:
 def _shown(report: Report, steps: Steps) -> list[Shown]:
     times = None if report.timeline is None else busy(report.timeline)
     codes = {warning.code for warning in report.run.warnings}
+    draw = partial(
+        timeline,
+        common_clock="no_common_clock" not in codes,
+        most_bars=min(_MOST_BARS_A_STEP, _MOST_BARS // len(steps)),
+    )
     charted = [longest(rows, _MOST_RANKS) for rows in steps.values()]
     return [
         Shown(
-            title=_title(rows[0]) + _left_out(len(all_rows), len(rows)),
+            title=_title(every[0]) + _left_out(len(every), len(rows)),
             breakdown=breakdown(rows),
-            timeline=None
-            if times is None
-            else timeline(
-                rows,
-                times,
-                common_clock="no_common_clock" not in codes,
-                most_bars=_MOST_BARS // len(steps),
-            ),
+            timeline=None if times is None else draw(rows, times),
         )
-        for rows, all_rows in zip(charted, steps.values(), strict=True)
+        for rows, every in zip(charted, steps.values(), strict=True)
     ]
 
 
@@ -98,11 +98,6 @@ def _left_out(rows: int, shown: int) -> str:
     return "" if shown == rows else f", the {shown} of {rows} ranks with the longest steps"
 
 
-def _text(text: str) -> str:
-    """Return any text as HTML that shows it and does nothing else."""
-    return html.escape(text)
-
-
 def _data(name: str, json: str) -> str:
     """Return JSON as an element that scripts read; no `<` in it can end the element."""
     safe = json.replace("<", "\\u003c")
@@ -115,7 +110,7 @@ def _head(report: Report) -> str:
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="data:,">
-<title>ddptrace report: {_text(_rank_count(report))}</title>
+<title>ddptrace report: {escape(_rank_count(report))}</title>
 <style>{STYLE}</style></head>
 <body><main>
 <h1>ddptrace report</h1>"""
@@ -123,11 +118,11 @@ def _head(report: Report) -> str:
 
 def _top(report: Report) -> Iterator[str]:
     facts = "".join(
-        f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>"
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
         for name, value in _facts(report).items()
     )
     yield f'<dl class="run">{facts}</dl>'
-    yield f'<p class="headline">{_text(report.diagnosis.headline)}</p>'
+    yield f'<p class="headline">{escape(report.diagnosis.headline)}</p>'
     times = report.summary.step_ns
     if times is not None:
         yield (
@@ -173,19 +168,20 @@ def _warnings(report: Report) -> Iterator[str]:
         )
     for warning in run.warnings:
         who = "" if warning.rank is None else f"rank {warning.rank}: "
-        yield _text(who + warning.message)
+        yield escape(who + warning.message)
 
 
 def _charts(shown: Sequence[Shown], first: int) -> Iterator[str]:
     now = shown[first]
     if len(shown) > 1:
         yield _choice(shown, first)
-    looks = list(PARTS.values())
-    if any(bar["name"] == UNKNOWN_TIME.title for one in shown for bar in one.breakdown.data):
-        looks.append(UNKNOWN_TIME)
+    unknown = any(
+        bars["name"] == UNKNOWN_TIME.title for one in shown for bars in one.breakdown.data
+    )
+    looks = [*PARTS.values(), *([UNKNOWN_TIME] if unknown else [])]
     yield _section("breakdown", "Where the step went", now.title, now.breakdown, looks)
     if now.timeline is not None:
-        yield _section("timeline", "Timeline", now.title, now.timeline, LEGEND)
+        yield _section("timeline", "Timeline", now.title, now.timeline, legend(unknown=unknown))
     else:
         yield "<section><h2>Timeline</h2><p>This report holds no timeline.</p></section>"
     yield "<noscript><p>The charts need JavaScript; the table does not.</p></noscript>"
@@ -195,7 +191,7 @@ def _choice(shown: Sequence[Shown], first: int) -> str:
     marks = [" selected" if place == first else "" for place in range(len(shown))]
     marks = [" selected" if place == first else "" for place in range(len(shown))]
     options = "".join(
-        f'<option value="{place}"{mark}>{_text(one.title)}</option>'
+        f'<option value="{place}"{mark}>{escape(one.title)}</option>'
         for place, (one, mark) in enumerate(zip(shown, marks, strict=True))
     )
     return (
@@ -211,9 +207,9 @@ def _section(name: str, heading: str, step: str, chart: Chart, looks: Sequence[L
         for look in looks
     )
     return (
-        f'<section><h2>{heading}: <span id="{name}-step">{_text(step)}</span></h2>'
+        f'<section><h2>{heading}: <span id="{name}-step">{escape(step)}</span></h2>'
         f'<ul class="legend">{swatches}</ul><figure><div id="{name}" class="chart"></div>'
-        f'<figcaption id="{name}-note">{_text(chart.note)}</figcaption></figure></section>'
+        f'<figcaption id="{name}-note">{escape(chart.note)}</figcaption></figure></section>'
     )
 
 
@@ -221,11 +217,13 @@ def _table(steps: Steps) -> Iterator[str]:
     names = "".join(f'<th scope="col">{name}</th>' for name in ("rank", *COLUMNS, "overlap"))
     yield (
         '<section><h2 id="figures">Figures</h2>'
+        f'<p class="quiet" id="figures-key">{_KEY}</p>'
         '<div class="scroll" role="region" tabindex="0" aria-labelledby="figures">'
-        f"<table><caption>{_CAPTION}</caption><thead><tr>{names}</tr></thead>"
+        '<table aria-labelledby="figures" aria-describedby="figures-key">'
+        f"<thead><tr>{names}</tr></thead>"
     )
     for rows in steps.values():
-        title = _text(_title(rows[0]))
+        title = escape(_title(rows[0]))
         yield f'<tbody><tr><th scope="rowgroup" colspan="{len(COLUMNS) + 2}">{title}</th></tr>'
         yield from map(_table_row, rows)
         yield "</tbody>"
@@ -233,11 +231,11 @@ def _table(steps: Steps) -> Iterator[str]:
 
 
 def _table_row(row: StepMetrics) -> str:
-    partial = ' <strong class="partial">PARTIAL</strong>' if row.partial else ""
+    mark = ' <strong class="partial">PARTIAL</strong>' if row.partial else ""
     values = [getattr(row, name) for name in COLUMNS.values()]
     figures = [*zip(cells(row), values, strict=True), (_percent(row), row.overlap_ratio)]
     data = "".join(f"<td>{_figure(text, value)}</td>" for text, value in figures)
-    return f'<tr><th scope="row">{row.rank}{partial}</th>{data}</tr>'
+    return f'<tr><th scope="row">{row.rank}{mark}</th>{data}</tr>'
 
 
 def _percent(row: StepMetrics) -> str:
@@ -246,5 +244,5 @@ def _percent(row: StepMetrics) -> str:
 
 def _figure(text: str, value: float | None) -> str:
     """Return a figure for readers with its exact value for programs."""
-    shown = _text(text)
+    shown = escape(text)
     return shown if value is None else f'<data value="{value}">{shown}</data>'

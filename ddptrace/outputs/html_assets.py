@@ -2,12 +2,13 @@
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1b1f24; --quiet: #57606a;
-  --rule: #d0d7de; --note: #fff4d6; }
+  --rule: #d0d7de; --note: #fff4d6; --alarm: #b34e00; }
 @media (prefers-color-scheme: dark) {
-  :root { --paper: #14171a; --ink: #e6e8eb; --quiet: #a3adb8; --rule: #3a424a; --note: #3a3010; } }
+  :root { --paper: #14171a; --ink: #e6e8eb; --quiet: #a3adb8; --rule: #3a424a; --note: #3a3010;
+    --alarm: #ff9d5c; } }
 @media print {
   :root { color-scheme: light; --paper: #fff; --ink: #000; --quiet: #444; --rule: #bbb;
-    --note: #fff; } }
+    --note: #fff; --alarm: #b34e00; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
   font: 1rem/1.5 system-ui, sans-serif; }
@@ -19,7 +20,7 @@ dl.run { display: flex; flex-wrap: wrap; gap: 0 1.25rem; color: var(--quiet); fo
 dl.run div { display: flex; gap: .4rem; }
 dl.run dd { margin: 0; color: var(--ink); }
 .headline { font-size: 1.15rem; font-weight: 600; }
-.quiet, figcaption, caption { color: var(--quiet); font-size: .9rem; }
+.quiet, figcaption { color: var(--quiet); font-size: .9rem; }
 .warnings { list-style: none; }
 .warnings li { margin: .4rem 0; padding: .4rem .75rem; background: var(--note);
   border-left: 4px solid #e69f00; overflow-wrap: anywhere; }
@@ -27,23 +28,23 @@ dl.run dd { margin: 0; color: var(--ink); }
 .legend li { display: flex; align-items: center; gap: .4rem; }
 .swatch { width: 1.5rem; height: .9rem; flex: none; border: 1px solid rgba(128, 128, 128, .7);
   print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-.swatch.low { height: .45rem; }
 select { font: inherit; padding: .15rem .4rem; max-width: 100%; }
 .chart { width: 100%; overflow: hidden; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-caption { text-align: left; caption-side: bottom; padding-top: .5rem; }
 th, td { padding: .2rem .7rem; text-align: right; white-space: nowrap; }
 thead th, tbody + tbody th[scope=rowgroup] { border-bottom: 1px solid var(--rule); }
 th[scope=rowgroup] { text-align: left; }
-.partial { color: #d55e00; }
+.partial { color: var(--alarm); }
 figure, tbody, .warnings li { break-inside: avoid; }
-/* Plotly writes colours into its elements; these follow the reader's scheme instead. */
+/* Plotly writes colours into its elements; these follow the reader's scheme instead. The traces
+   from the fourth on are the faint ones: idle and unknown. */
 .chart .xtick text, .chart .ytick text, .chart .xtitle, .chart .annotation text,
-.chart .hovertext text { fill: var(--ink) !important; }
+.chart .hovertext text, #breakdown .trace:nth-child(n+4) text { fill: var(--ink) !important; }
 .chart .hovertext path { fill: var(--paper) !important; stroke: var(--quiet) !important; }
 .chart .gridlayer path { stroke: var(--rule) !important; }
-@media print { .modebar-container, .choice select { display: none; } }
+h2, .legend { break-after: avoid; }
+@media print { .modebar-container, .choice { display: none; } }
 """
 
 SCRIPT = """
@@ -59,13 +60,21 @@ SCRIPT = """
     breakdown: { ...offline, displayModeBar: false },
     timeline: { ...offline, modeBarButtons: [["zoomIn2d", "zoomOut2d", "resetScale2d"]] },
   };
-  // Hover shows a bar's length, which plotly knows only as `x`, beside where it ends.
-  const measured = (bars) =>
-    bars.base ? { ...bars, customdata: bars.x.map((length, i) => [length, bars.count[i]]) } : bars;
+  const touch = window.matchMedia("(pointer: coarse)").matches;
+  // Hover shows a bar's length, which plotly knows only as `x`, beside where it ends. The least
+  // width is far below a pixel: plotly widens such a bar to one pixel, but drops narrower ones.
+  const drawn = (bars, least) => bars.base ? {
+    ...bars,
+    customdata: bars.x.map((length, i) => [length, bars.count[i]]),
+    x: bars.x.map((length) => Math.max(length, least)),
+  } : bars;
   const show = (step) => {
     for (const name of names) {
       const chart = step[name];
-      Plotly.react(name, chart.data.map(measured), chart.layout, configs[name]);
+      const least = (chart.layout.xaxis.range ?? [0, 0])[1] / 20000;
+      // A finger scrolls the page; the buttons zoom.
+      const layout = { ...chart.layout, dragmode: touch ? false : "zoom" };
+      Plotly.react(name, chart.data.map((bars) => drawn(bars, least)), layout, configs[name]);
       document.getElementById(name + "-note").textContent = chart.note;
       document.getElementById(name + "-step").textContent = step.title;
     }

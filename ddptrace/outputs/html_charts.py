@@ -23,11 +23,15 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How one kind of time looks; `hatch` tells kinds apart without colour."""
+    """How one kind of time looks; `hatch` tells kinds apart without colour.
+
+    `ink` is the colour of text on it; None lets the style sheet choose, for faint colours.
+    """
 
     title: str
     colour: str
     hatch: str = ""
+    ink: str | None = None
 
     @property
     def css(self) -> str:
@@ -37,19 +41,20 @@ class Look:
 
 _CSS_HATCHES = {
     "": "",
-    "/": "repeating-linear-gradient(135deg, #fff9 0 1.5px, transparent 1.5px 5px) ",
-    "x": "repeating-linear-gradient(135deg, #fff9 0 1px, transparent 1px 5px), "
-    "repeating-linear-gradient(45deg, #fff9 0 1px, transparent 1px 5px) ",
+    "/": "repeating-linear-gradient(135deg, #fff7 0 1.5px, transparent 1.5px 5px) ",
+    "x": "repeating-linear-gradient(135deg, #fff7 0 1px, transparent 1px 5px), "
+    "repeating-linear-gradient(45deg, #fff7 0 1px, transparent 1px 5px) ",
     ".": "radial-gradient(#808080 25%, transparent 30%) 0 0 / 5px 5px ",
 }
 
 
+_FONT = "system-ui, sans-serif"
+
 # Okabe and Ito's colours, which readers with any colour vision can tell apart.
-COMPUTE = Look("compute", "#0072b2")
+COMPUTE = Look("compute", "#0072b2", ink="#fff")
 HIDDEN = Look("hidden communication", "#56b4e9")
-EXPOSED = Look("exposed communication", "#d55e00", "/")
-COPIES = Look("exposed copies", "#cc79a7", "x")
-MEM = Look("copies", "#cc79a7")
+EXPOSED = Look("exposed communication", "#d55e00", "/", ink="#000")
+COPIES = Look("exposed copies", "#cc79a7", "x", ink="#000")
 IDLE = Look("idle", "rgba(128,128,128,0.22)")
 UNKNOWN = Look("unknown", "rgba(128,128,128,0.06)", ".")
 
@@ -72,10 +77,11 @@ def breakdown(rows: Sequence[StepMetrics]) -> Chart:
     unexplained = [(place, row, _unexplained_ns(row)) for place, row in bars]
     if any(ns is not None for *_, ns in unexplained):
         data.append(_stack(UNKNOWN, unexplained) | {"texttemplate": "unknown"})
-    chart = layout([f"rank {row.rank}" for row in rows], units=1, pixels=32)
+    chart = layout([f"rank {row.rank}" for row in rows], units=1, pixels=32, top=8)
     chart["barmode"] = "stack"
     chart["uniformtext"] = {"mode": "hide", "minsize": 10}
-    chart["xaxis"] |= {"rangemode": "tozero", "fixedrange": True, "title": {"text": "ms"}}
+    chart["xaxis"] |= {"rangemode": "tozero", "fixedrange": True}
+    chart["xaxis"]["title"] |= {"text": "ms"}
     chart["annotations"] = [
         annotation(place, "PARTIAL: no whole step")
         for place, row in enumerate(rows)
@@ -89,21 +95,24 @@ def is_whole(row: StepMetrics) -> bool:
     return not row.partial and row.step_ns is not None
 
 
-def layout(titles: Sequence[str], *, units: int, pixels: int) -> dict[str, Any]:
+def layout(titles: Sequence[str], *, units: int, pixels: int, top: int) -> dict[str, Any]:
     """Return the layout of a chart in which each row is `units` long on the y axis."""
     clear = "rgba(0,0,0,0)"
     return {
-        "height": pixels * len(titles) + 76,
-        "margin": {"l": 56, "r": 12, "t": 32, "b": 44},
+        "height": pixels * len(titles) + top + 44,
+        "margin": {"l": 56, "r": 12, "t": top, "b": 44},
         "showlegend": False,
         "hovermode": "closest",
+        "hoverlabel": {"font": {"family": _FONT}},
         "paper_bgcolor": clear,
         "plot_bgcolor": clear,
-        "font": {"family": "system-ui, sans-serif", "size": 12},
-        "xaxis": {"zeroline": False},
+        "font": {"family": _FONT, "size": 12},
+        "modebar": {"bgcolor": clear, "color": "#808080", "activecolor": "#808080"},
+        "xaxis": {"zeroline": False, "title": {"standoff": 8}},
         "yaxis": {
             "tickvals": [units * place for place in range(len(titles))],
             "ticktext": list(titles),
+            "ticklabelstandoff": 6,
             "range": [units * (len(titles) - 0.5), -units * 0.5],
             "showgrid": False,
             "zeroline": False,
@@ -124,7 +133,7 @@ def marker(look: Look) -> dict[str, Any]:
         return {"color": look.colour}
     on_colour = look.colour.startswith("#")
     pattern = {"shape": look.hatch, "fillmode": "overlay", "size": 7, "solidity": 0.2}
-    pattern["fgcolor"] = "rgba(255,255,255,0.6)" if on_colour else "rgb(128,128,128)"
+    pattern["fgcolor"] = "rgba(255,255,255,0.45)" if on_colour else "rgb(128,128,128)"
     return {"color": look.colour, "pattern": pattern}
 
 
@@ -146,6 +155,7 @@ def _stack(look: Look, parts: Iterable[tuple[int, StepMetrics, int | None]]) -> 
         "customdata": [[row.rank, 100 * ns / (row.step_ns or 1)] for _, row, ns in known],
         "marker": marker(look) | {"line": {"width": 1, "color": "rgba(128,128,128,0.7)"}},
         "texttemplate": "%{x:.2f}",
+        "textfont": {"color": look.ink},
         "textposition": "inside",
         "insidetextanchor": "middle",
         "textangle": 0,

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ddptrace.engine import Progress, cores, map_each
-from ddptrace.errors import ForeignFileError, RunError, TraceFileError
+from ddptrace.errors import ForeignFileError, OwnReportError, RunError, TraceFileError
 from ddptrace.kernels import comm_pattern
 from ddptrace.model import Run, Trace, Warn
 from ddptrace.sources import discovery, ranks
@@ -77,7 +77,9 @@ def _run(
         warnings += check_one_run(traces)
     except RunError as error:
         raise _several_folders(found, recorded, error) from error
-    warnings += [_ignored(problem) for problem in foreign]
+    warnings += [
+        _ignored(problem) for problem in foreign if not isinstance(problem, OwnReportError)
+    ]
     warnings += [Warn("unreadable_file", str(problem)) for problem in unreadable]
     sizes = [trace.facts.world_size for trace in traces if trace.facts.world_size]
     run = Run(

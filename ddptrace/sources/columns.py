@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from itertools import compress
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddptrace.kernels import ANNOTATION_CATEGORIES, OPERATOR_CATEGORIES, STACK_CATEGORY
-from ddptrace.sources.events import DECODER, TEXT_DECODER, Metadata, Span, TextSpan, texts
+from ddptrace.sources.events import (
+    DECODER,
+    NO_ARGS,
+    TEXT_DECODER,
+    Metadata,
+    Span,
+    TextSpan,
+    texts,
+)
 from ddptrace.sources.stamps import TextNeededError, to_ns
 
 _DROPPED_CATEGORIES = frozenset({STACK_CATEGORY, "gpu_user_annotation", "Trace", "overhead"})
 _HOST_CATEGORIES = OPERATOR_CATEGORIES | ANNOTATION_CATEGORIES
-_NO_WORK_CATEGORIES = _HOST_CATEGORIES | _DROPPED_CATEGORIES
 
 
 class Codes(dict[Any, int]):
@@ -30,14 +38,18 @@ class Codes(dict[Any, int]):
                 self.setdefault(value, len(self))
             return np.fromiter(map(self.__getitem__, values), np.int32, len(values))
 
+    def where(self, chosen: Iterable[object]) -> NDArray[np.bool_]:
+        """Return for each code whether its value is among the chosen ones."""
+        wanted = frozenset(chosen)
+        return np.array([value in wanted for value in self], np.bool_)
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Events of one sort, one row each; codes index the lists of `Columns`.
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spans:
+    """Complete events, one row each; codes index the lists of `Columns`.
 
     Times are ns as the file counts them; `dur_ns` may be negative and both may be NEVER_NS. The
     category of an event without one is its process, as the oldest profiler wrote it.
-    The columns from `correlation` on are empty for host ranges, which have none of these facts.
     """
 
     start_ns: NDArray[np.int64]
@@ -46,6 +58,12 @@ class Table:
     name: NDArray[np.int32]
     process: NDArray[np.int32]
     thread: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work(Spans):
+    """Calls or GPU operations: spans with what their arguments say; a correlation of 0 is none."""
+
     correlation: NDArray[np.int64]
     stream: NDArray[np.int32]
     device: NDArray[np.int32]
@@ -53,17 +71,17 @@ class Table:
     graph_node: NDArray[np.bool_]
 
 
-_COLUMNS = {
-    name: np.int64 if name in ("start_ns", "dur_ns", "correlation") else np.int32
-    for name in Table.__dataclass_fields__
-} | {"graph_node": np.bool_}
+_DTYPES = dict.fromkeys(("start_ns", "dur_ns", "correlation"), np.int64) | {"graph_node": np.bool_}
+Columned = TypeVar("Columned", Spans, Work)
+
+
+def take(table: Columned, rows: NDArray[Any]) -> Columned:
+    """Return the rows of a table that a mask or an index array selects."""
+    return type(table)(*(getattr(table, column.name)[rows] for column in fields(table)))
 
 
 class Columns:
-    """The events of one file: `host` ranges, `work` (calls and GPU operations), process names.
-
-    `category`, `name`, `process`, `thread`, … map values to their codes in the tables.
-    """
+    """The events of one file. `category`, `name`, … map values to their codes in the tables."""
 
     def __init__(self) -> None:
         self.category = Codes()
@@ -76,9 +94,9 @@ class Columns:
         self.process_names: dict[object, list[str]] = {}
         self.thread_names: dict[object, list[str]] = {}
         self.stack_events = 0
-        self._host = _Growing()
-        self._work = _Growing()
+        self._pieces: dict[str, list[NDArray[Any]]] = {column.name: [] for column in fields(Work)}
         self._decoder = DECODER
+        self._span_type: type[Span] | type[TextSpan] = Span
 
     def add(self, block: bytes | memoryview) -> None:
         """Add the events of a JSON array; msgspec.MsgspecError leaves everything as it was."""
@@ -87,45 +105,52 @@ class Columns:
             self._add(events)
         except TextNeededError:
             # From here on every number of this file is read as text: slower, and exact.
-            self._decoder = TEXT_DECODER
+            self._decoder, self._span_type = TEXT_DECODER, TextSpan
             self._add(self._decoder.decode(block))
 
     def _add(self, events: Sequence[Any]) -> None:
-        spans = [event for event in events if type(event) is Span or type(event) is TextSpan]
-        host = [span for span in spans if span.cat in _HOST_CATEGORIES]
-        work = [span for span in spans if span.cat not in _NO_WORK_CATEGORIES]
-        tables = self._table(host, []), self._table(work, [span.args for span in work])
-        self._host.add(tables[0])
-        self._work.add(tables[1])
-        if len(host) + len(work) < len(spans):
-            self.stack_events += sum(span.cat == STACK_CATEGORY for span in spans)
-        for event in events:
-            if type(event) is Metadata:
-                self._add_metadata(event)
+        span_type = self._span_type
+        spans = [event for event in events if type(event) is span_type]
+        category = self._categories(spans)
+        dropped = self.category.where(_DROPPED_CATEGORIES)[category]
+        if dropped.any():
+            stacks = self.category.where({STACK_CATEGORY})[category]
+            self.stack_events += int(stacks.sum())
+            spans = list(compress(spans, ~dropped))
+            category = category[~dropped]
+        columns = self._common(spans, category)
+        is_work = ~self.category.where(_HOST_CATEGORIES)[category]
+        columns |= self._details([span.args or NO_ARGS for span in compress(spans, is_work)])
+        for name, column in columns.items():
+            self._pieces[name].append(column)
+        for event in [event for event in events if type(event) is Metadata]:
+            self._add_metadata(event)
 
-    def _table(self, spans: Sequence[Any], args: Sequence[Any]) -> Table:
+    def _categories(self, spans: Sequence[Any]) -> NDArray[np.int32]:
+        return self.category.of([span.pid if span.cat is None else span.cat for span in spans])
+
+    def _common(self, spans: Sequence[Any], category: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
         stamps = [span.ts for span in spans]
         lengths = [span.dur for span in spans]
         if self._decoder is TEXT_DECODER:
             stamps, lengths = texts(stamps), texts(lengths)
-        known = [arg for arg in args if arg is not None]
-        if len(known) < len(args):
-            args = [_NO_ARGS if arg is None else arg for arg in args]
-        return Table(
-            start_ns=to_ns(stamps),
-            dur_ns=to_ns(lengths),
-            category=self.category.of(
-                [span.pid if span.cat is None else span.cat for span in spans]
-            ),
-            name=self.name.of([span.name for span in spans]),
-            process=self.process.of([span.pid for span in spans]),
-            thread=self.thread.of([span.tid for span in spans]),
-            correlation=_identifiers([arg.correlation for arg in args]),
-            stream=self.stream.of([arg.stream for arg in args]),
-            device=self.device.of([arg.device for arg in args]),
-            collective=self.collective.of([arg.collective for arg in args]),
-            graph_node=np.array([bool(arg.graph_node) for arg in args], np.bool_),
-        )
+        return {
+            "start_ns": to_ns(stamps),
+            "dur_ns": to_ns(lengths),
+            "category": category,
+            "name": self.name.of([span.name for span in spans]),
+            "process": self.process.of([span.pid for span in spans]),
+            "thread": self.thread.of([span.tid for span in spans]),
+        }
+
+    def _details(self, args: Sequence[Any]) -> dict[str, NDArray[Any]]:
+        return {
+            "correlation": _identifiers([arg.correlation for arg in args]),
+            "stream": self.stream.of([arg.stream for arg in args]),
+            "device": self.device.of([arg.device for arg in args]),
+            "collective": self.collective.of([arg.collective for arg in args]),
+            "graph_node": np.array([bool(arg.graph_node) for arg in args], np.bool_),
+        }
 
     def _add_metadata(self, event: Metadata) -> None:
         if event.args is None:
@@ -136,53 +161,20 @@ class Columns:
         elif event.name == "thread_name":
             self.thread_names.setdefault(event.tid, []).append(str(event.args.name))
 
-    def finish(self) -> tuple[Table, Table]:
-        """Return the host ranges and the work of the whole file; the blocks are given up."""
-        return self._host.join(), self._work.join()
+    def finish(self) -> tuple[Spans, Work]:
+        """Return the host's spans and the work of the whole file; the pieces are given up."""
+        # One column at a time, so that no more than one is held twice.
+        whole = {name: self._joined(name) for name in list(self._pieces)}
+        is_host = self.category.where(_HOST_CATEGORIES)[whole["category"]]
+        common = [column.name for column in fields(Spans)]
+        host = Spans(*(whole[name][is_host] for name in common))
+        for name in common:
+            whole[name] = whole[name][~is_host]
+        return host, Work(**whole)
 
-
-def take(table: Table, rows: NDArray[Any]) -> Table:
-    """Return the rows of a table that a mask or an index array selects."""
-    columns = (getattr(table, name) for name in _COLUMNS)
-    return Table(*(column[rows] if column.size else column for column in columns))
-
-
-def stack(upper: Table, lower: Table) -> Table:
-    """Return one table with the rows of both, without the columns that `upper` leaves empty."""
-    pairs = ((getattr(upper, name), getattr(lower, name)) for name in _COLUMNS)
-    return Table(
-        *(
-            above if above.size < upper.start_ns.size else np.concatenate((above, below))
-            for above, below in pairs
-        )
-    )
-
-
-class _Growing:
-    """A table in pieces; joined one column at a time, so that no more than one is held twice."""
-
-    def __init__(self) -> None:
-        self._pieces: dict[str, list[NDArray[Any]]] = {name: [] for name in _COLUMNS}
-
-    def add(self, table: Table) -> None:
-        """Append the rows of a table."""
-        for name, pieces in self._pieces.items():
-            pieces.append(getattr(table, name))
-
-    def join(self) -> Table:
-        """Return the whole table and forget the pieces."""
-        columns: list[NDArray[Any]] = []
-        for name in list(self._pieces):
-            pieces = self._pieces.pop(name)
-            columns.append(np.concatenate(pieces) if pieces else np.empty(0, _COLUMNS[name]))
-        return Table(*columns)
-
-
-class _NoArgs:
-    correlation = stream = device = collective = graph_node = None
-
-
-_NO_ARGS = _NoArgs()
+    def _joined(self, name: str) -> NDArray[Any]:
+        pieces = self._pieces.pop(name)
+        return np.concatenate(pieces) if pieces else np.empty(0, _DTYPES.get(name, np.int32))
 
 
 def _identifiers(values: Sequence[object]) -> NDArray[np.int64]:

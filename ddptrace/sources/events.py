@@ -25,6 +25,9 @@ class Args(msgspec.Struct, gc=False):
     labels: Any = None
 
 
+NO_ARGS = Args()
+
+
 class Span(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
     """A complete event: something with a start and a length, in µs."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from ddptrace.errors import ForeignFileError, TraceFileError
+from ddptrace.errors import ForeignFileError, OwnReportError, TraceFileError
 from ddptrace.sources.columns import Columns
 
 _OTHER_PROFILERS = (
@@ -34,6 +34,8 @@ def without_events(path: str, text: bytes, damage: str | None) -> TraceFileError
             "is a PyTorch execution trace (ExecutionTraceObserver): it has no GPU times. Pass the "
             "file that torch.profiler's export_chrome_trace wrote",
         )
+    if isinstance(found, dict) and {"schema", "steps", "summary", "diagnosis"} <= found.keys():
+        return OwnReportError(path, "is a report of ddptrace; pass the traces it was made from")
     return ForeignFileError(path, "is JSON without `traceEvents`, so it is no trace")
 
 

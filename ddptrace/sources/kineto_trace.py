@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Container
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from ddptrace.model import (
     Warn,
 )
 from ddptrace.sources import kineto_facts, notices
-from ddptrace.sources.columns import Columns, Table, stack, take
+from ddptrace.sources.columns import Columns, Spans, Work, take
 from ddptrace.sources.host_run import host_operations
 from ddptrace.sources.kineto import Reading, check_is_pytorch, read_file
 from ddptrace.sources.kineto_gpu import (
@@ -54,9 +55,9 @@ class Recording:
 class _Events:
     """The rows of one rank by what they are; times are still those of the file."""
 
-    host: Table
-    calls: Table
-    gpu: Table
+    host: Spans
+    calls: Work
+    gpu: Work
 
 
 def read_kineto(path: Path, comm: re.Pattern[str] | None) -> list[Recording]:
@@ -81,18 +82,20 @@ def read_kineto(path: Path, comm: re.Pattern[str] | None) -> list[Recording]:
 def _sorted_out(columns: Columns) -> _Events:
     """Sort the rows by what they are; old spellings of host categories stand among the work."""
     host, work = columns.finish()
-    words = [str(category).lower() for category in columns.category]
 
-    def rows(categories: frozenset[str]) -> Table:
-        chosen = np.array([word in categories for word in words], np.bool_)
-        return take(work, chosen[work.category])
+    def rows(categories: Container[str]) -> Work:
+        spelled = [value for value in columns.category if str(value).lower() in categories]
+        return take(work, columns.category.where(spelled)[work.category])
 
-    spelled = rows(kernels.OPERATOR_CATEGORIES | kernels.ANNOTATION_CATEGORIES)
-    return _Events(
-        host=stack(host, spelled) if spelled.start_ns.size else host,
-        calls=rows(kernels.CALL_CATEGORIES),
-        gpu=rows(frozenset(kernels.GPU_CATEGORIES)),
-    )
+    capitals = rows(kernels.OPERATOR_CATEGORIES | kernels.ANNOTATION_CATEGORIES)
+    if capitals.start_ns.size:
+        host = Spans(
+            *(
+                np.concatenate((getattr(host, column.name), getattr(capitals, column.name)))
+                for column in fields(Spans)
+            )
+        )
+    return _Events(host, calls=rows(kernels.CALL_CATEGORIES), gpu=rows(kernels.GPU_CATEGORIES))
 
 
 def _merged_ranks(columns: Columns) -> dict[int, int]:
@@ -107,7 +110,11 @@ def _merged_ranks(columns: Columns) -> dict[int, int]:
 
 def _of_rank(events: _Events, columns: Columns, rank_of: dict[int, int], rank: int) -> _Events:
     mine = np.array([rank_of.get(code) == rank for code in range(len(columns.process))], np.bool_)
-    return _Events(*(take(t, mine[t.process]) for t in (events.host, events.calls, events.gpu)))
+    return _Events(
+        host=take(events.host, mine[events.host.process]),
+        calls=take(events.calls, mine[events.calls.process]),
+        gpu=take(events.gpu, mine[events.gpu.process]),
+    )
 
 
 def _refuse_several_processes(reading: Reading, events: _Events) -> None:

@@ -1,0 +1,146 @@
+"""Holds `ddptrace report` against the known values of a folder of traces and cases.
+
+    python .ci/known_values.py FOLDER
+
+FOLDER has `traces/expected.json` (ns, by set, rank and step) and `cases/*/expected.json` (µs).
+Prints one line a set, says what has not landed yet, and exits with 1 when a value is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+TOLERANCE_NS = 2
+NAMES_OF_CASES = {
+    "comm": "comm_ns",
+    "compute": "compute_ns",
+    "exposed": "exposed_comm_ns",
+    "hidden": "hidden_comm_ns",
+    "memory": "mem_ns",
+    "span": "compute_span_ns",
+    "tail": "tail_ns",
+}
+NOT_COMPARED = {"step", "start_ns", "end_ns"}
+REFUSED = {
+    "cases/07-shared-path": "one path",
+    "cases/19-same-rank-twice": "two files for rank 0",
+    "cases/21-two-runs-one-folder": "different runs",
+    "cases/27-host-events-only": "12 kernel launches but no GPU kernels",
+    "traces/public/refuse/tensorflow.trace.json.gz": "TensorFlow",
+    "traces/public/refuse/execution_trace.json.gz": "execution trace",
+}
+COLLECTIVES_OF_CASES = "all_reduce|cross_device_reduce"
+
+
+def report(run: Path, *options: str) -> dict[str, Any] | None:
+    """Return the JSON report of a run; None when there is none."""
+    command = [sys.executable, "-m", "ddptrace", "report", str(run), "--json", "-", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "Traceback" in done.stderr:
+        raise SystemExit(f"{run}: {done.stderr}")
+    return json.loads(done.stdout) if done.stdout else None
+
+
+def differs(found: int | None, known: float | None) -> bool:
+    """Tell whether two values are not the same within the tolerance."""
+    if found is None or known is None:
+        return found is not known
+    return abs(found - known) > TOLERANCE_NS
+
+
+def is_nsys(path: Path) -> bool:
+    """Tell whether a set is of Nsight Systems."""
+    return path.suffix == ".sqlite" or any(path.rglob("*.sqlite"))
+
+
+def check_set(folder: Path, known: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """Return what differs from the known values of one set of traces."""
+    document = report(folder)
+    if document is None:
+        return ["no report"]
+    rows = {(str(row["rank"]), row["step"]): row for row in document["steps"]}
+    wrong = []
+    for rank, steps in known.items():
+        for step in steps:
+            row = rows.pop((rank, step["step"]), {})
+            wrong += [
+                f"rank {rank} step {step['step']} {name}: {row.get(name)} is not {value}"
+                for name, value in step.items()
+                if name not in NOT_COMPARED and differs(row.get(name, -1), value)
+            ]
+    return wrong + [f"rank {rank} step {step} is not known" for rank, step in rows]
+
+
+def compare_case(row: dict[str, Any], values: dict[str, float | None], where: str) -> list[str]:
+    """Return the values of a case, in µs, that a row of the report does not have."""
+    return [
+        f"{where} {name}: {row.get(NAMES_OF_CASES[name])} is not {value} µs"
+        for name, value in values.items()
+        if name in NAMES_OF_CASES
+        and differs(row.get(NAMES_OF_CASES[name], -1), None if value is None else value * 1000)
+    ]
+
+
+def check_case(folder: Path, known: dict[str, Any]) -> list[str]:
+    """Return what differs from the figures that a case states for ranks, steps and patterns."""
+    document = report(folder) or {"steps": []}
+    by_rank = {str(row["rank"]): row for row in document["steps"] if not row["partial"]}
+    wrong = []
+    for rank, values in known.get("ranks", {}).items():
+        wrong += compare_case(by_rank.get(rank, {}), values, f"rank {rank}")
+    for place, values in known.get("per_step", {}).items():
+        rows = [row for row in document["steps"] if row["rank"] == 0]
+        wrong += compare_case(rows[int(place)], values, f"step {place}")
+    if "default" in known:
+        wrong += compare_case(by_rank.get("0", {}), known["default"], "default")
+        taught = report(folder, "--comm-kernel", COLLECTIVES_OF_CASES) or {"steps": [{}]}
+        wrong += compare_case(taught["steps"][0], known["with_pattern"], "with pattern")
+    return wrong
+
+
+def check_refused(run: Path, words: str) -> list[str]:
+    """Return what is wrong with how a run is refused: one line with these words, and exit 2."""
+    command = [sys.executable, "-m", "ddptrace", "report", str(run)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    one_line = done.stderr.count("\n") == 1 and not done.stdout
+    if done.returncode == 2 and one_line and words in done.stderr:
+        return []
+    return [f"exit {done.returncode}, stderr {done.stderr!r}"]
+
+
+def has_figures(known: dict[str, Any]) -> bool:
+    """Tell whether a case states figures of steps, which is what has landed so far."""
+    return any(key in known for key in ("ranks", "per_step", "default"))
+
+
+def main(shared: Path) -> int:
+    """Compare everything, print a line a set, and return the exit code."""
+    sets = json.loads((shared / "traces" / "expected.json").read_text(encoding="utf-8"))
+    outcomes: dict[str, list[str] | None] = {}
+    for name, known in sets.items():
+        folder = shared / "traces" / name
+        outcomes[f"traces/{name}"] = None if is_nsys(folder) else check_set(folder, known)
+    for path in sorted((shared / "cases").glob("*/expected.json")):
+        known = json.loads(path.read_text(encoding="utf-8"))
+        landed = has_figures(known) and not is_nsys(path.parent)
+        outcomes[f"cases/{path.parent.name}"] = check_case(path.parent, known) if landed else None
+    for name, words in REFUSED.items():
+        outcomes[name] = check_refused(shared / name, words)
+    for name, wrong in outcomes.items():
+        print(f"{'not yet' if wrong is None else 'WRONG' if wrong else 'ok':8}{name}")
+        for line in wrong or []:
+            print(f"        {line}")
+    failed = sum(bool(wrong) for wrong in outcomes.values())
+    passed = sum(wrong == [] for wrong in outcomes.values())
+    print(
+        f"known values: {passed} sets ok, {failed} wrong, {len(outcomes) - passed - failed} not yet"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,147 @@
+"""The command line as a user meets it: options, exit codes, where things are printed."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+from traces import Kineto, plain
+
+from ddptrace.cli import app
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+OPTIONS = {
+    "report": {
+        "runs", "--step", "--ranks", "--comm-kernel", "--json", "--html", "--timeline",
+        "--partial", "--jobs", "--help",
+    }
+}  # fmt: skip
+
+
+def ddptrace(*words, cwd=None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ddptrace", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+@pytest.fixture
+def two_ranks(tmp_path):
+    for rank in range(2):
+        plain(rank).write(tmp_path / f"rank{rank}.json")
+    return tmp_path
+
+
+def test_the_options_are_these_and_a_change_is_on_purpose():
+    commands = typer.main.get_command(app).commands
+    found = {
+        name: {
+            option
+            for parameter in [*command.params, command.get_help_option(typer.Context(command))]
+            for option in (parameter.opts if parameter.param_type_name == "option" else [parameter.name])
+        }
+        for name, command in commands.items()
+    }
+    assert found == OPTIONS
+
+
+@pytest.mark.parametrize("command", OPTIONS)
+def test_every_option_is_in_the_page_of_its_command(command):
+    page = (DOCS / f"{command}.md").read_text(encoding="utf-8")
+    for option in OPTIONS[command] - {"runs"}:
+        assert f"`{option}" in page
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; sys.argv = ['ddptrace', '--help']\n"
+        "from ddptrace.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'pandas', 'plotly', 'rich', 'msgspec'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_the_version_is_printed():
+    assert re.fullmatch(r"ddptrace \d+\.\d+\.\d+\n", ddptrace("--version").stdout)
+
+
+def test_the_report_of_a_run_is_text_on_stdout(two_ranks):
+    done = ddptrace("report", two_ranks)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "step 5 (rank 0, its longest) took 0.86 ms" in done.stdout
+    assert done.stdout.rstrip().endswith(f"Next: ddptrace report {two_ranks} --html report.html")
+
+
+def test_json_on_stdout_is_alone_there(two_ranks):
+    done = ddptrace("report", two_ranks, "--json", "-")
+    document = json.loads(done.stdout)
+    assert [(row["rank"], row["compute_ns"]) for row in document["steps"]] == [
+        (0, 640_000), (1, 640_000)
+    ]  # fmt: skip
+    assert done.stderr == ""
+
+
+def test_files_are_written_beside_the_text(two_ranks, tmp_path):
+    done = ddptrace("report", two_ranks, "--json", "r.json", "--html", "r.html", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr == "wrote r.json\nwrote r.html\n"
+    assert "step 5" in done.stdout
+    assert json.loads((tmp_path / "r.json").read_text())["schema"] == 1
+    assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
+
+
+def test_a_step_can_be_picked_by_its_number(tmp_path):
+    kineto = Kineto(rank=0, world_size=1).step(7, 0, 400).step(8, 400, 800)
+    kineto.gpu(100, 300).gpu(450, 500).write(tmp_path / "rank0.json")
+    done = ddptrace("report", tmp_path, "--step", "8", "--json", "-")
+    assert [row["step"] for row in json.loads(done.stdout)["steps"]] == [8]
+    assert ddptrace("report", tmp_path, "--step", "9").returncode == 2
+
+
+def test_ranks_can_be_picked(two_ranks):
+    done = ddptrace("report", two_ranks, "--ranks", "1", "--json", "-")
+    document = json.loads(done.stdout)
+    assert document["run"]["ranks"] == [1]
+    assert not [w for w in document["run"]["warnings"] if w["code"] == "missing_ranks"]
+
+
+def test_a_missing_rank_is_a_warning_and_exit_0(tmp_path):
+    plain(0).write(tmp_path / "rank0.json")
+    done = ddptrace("report", tmp_path)
+    assert done.returncode == 0
+    assert "1 of 2 ranks are here; missing: 1" in done.stdout
+
+
+def test_names_of_custom_collectives_can_be_taught(tmp_path):
+    kineto = Kineto(rank=0, world_size=1).step(1, 0, 900)
+    kineto.gpu(100, 200).gpu(200, 300, name="my_all_reduce").write(tmp_path / "rank0.json")
+    plain_run = json.loads(ddptrace("report", tmp_path, "--json", "-").stdout)
+    assert plain_run["steps"][0]["comm_ns"] == 0
+    assert [w["code"] for w in plain_run["run"]["warnings"]] == ["likely_comm"]
+    taught = ddptrace("report", tmp_path, "--json", "-", "--comm-kernel", "all_reduce")
+    assert json.loads(taught.stdout)["steps"][0]["comm_ns"] == 100_000
+
+
+def test_processes_give_the_same_report_as_one(two_ranks):
+    one = ddptrace("report", two_ranks, "--json", "-", "--jobs", "1")
+    two = ddptrace("report", two_ranks, "--json", "-", "--jobs", "2")
+    assert one.stdout == two.stdout
+
+
+def test_bad_usage_is_exit_2_and_one_line(two_ranks):
+    for words in (["--step", "soon"], ["--ranks", "a"], ["--ranks", "7"], ["--comm-kernel", "("]):
+        done = ddptrace("report", two_ranks, *words)
+        assert done.returncode == 2
+        assert done.stderr.startswith("ddptrace: ")
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_file_that_cannot_be_written_is_one_line(two_ranks):
+    done = ddptrace("report", two_ranks, "--json", two_ranks / "no" / "r.json")
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr

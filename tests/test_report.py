@@ -1,0 +1,186 @@
+"""The document about a run: what it holds, its JSON, and what is typical of the run."""
+
+import json
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from traces import run, trace
+
+from ddptrace import analyze
+from ddptrace.errors import RunError, UsageError
+from ddptrace.metrics.steps import StepMetrics
+from ddptrace.report import from_json, only_step, to_json
+
+
+def steps_of(*lengths, rank=0, **facts):
+    """State a recording whose steps last these times in µs, each all compute."""
+    rows, marks, at = [], [], 0
+    for length in lengths:
+        rows.append(("compute", at, at + length))
+        marks.append((at, at + length))
+        at += length
+    return trace(*rows, marks=marks, rank=rank, **facts)
+
+
+def test_a_report_survives_its_json():
+    report = analyze(run(steps_of(100, 200, 300), steps_of(110, 210, 290, rank=1)))
+    assert from_json(to_json(report, timeline=True)) == report
+
+
+def test_the_timeline_is_in_the_json_only_when_asked_for():
+    report = analyze(run(steps_of(100)))
+    assert report.timeline is not None
+    assert json.loads(to_json(report))["timeline"] is None
+    assert json.loads(to_json(report, timeline=True))["timeline"] is not None
+
+
+def test_the_json_has_the_keys_of_the_contract():
+    document = json.loads(to_json(analyze(run(steps_of(100)))))
+    assert next(iter(document)) == "schema"
+    assert document["schema"] == 1
+    assert {"run", "steps", "collectives", "summary", "diagnosis", "timeline", "whatif"} <= set(
+        document
+    )
+    assert {
+        "world_size",
+        "ranks",
+        "missing_ranks",
+        "origin_ns",
+        "sources",
+        "device",
+        "backend",
+        "versions",
+        "warnings",
+    } <= set(document["run"])
+    assert set(document["steps"][0]) >= {field.name for field in fields(StepMetrics)}
+    assert set(document["summary"]["step_ns"]) == {"median", "p95", "min", "max"}
+
+
+def test_other_json_is_no_report():
+    with pytest.raises(RunError, match="no ddptrace report"):
+        from_json("{}")
+    report = to_json(analyze(run(steps_of(100))), timeline=True)
+    with pytest.raises(RunError, match="schema 2"):
+        from_json(report.replace('"schema": 1', '"schema": 2'))
+
+
+def test_times_count_from_the_first_recorded_work_and_unix_time_is_text():
+    shifted = trace(("compute", 500, 600), marks=[(500, 600)])
+    report = analyze(run(shifted, steps_of(300, rank=1)))
+    assert report.run.origin_ns == "0"
+    assert [row.start_ns for row in report.steps] == [500_000, 0]
+
+
+def test_recordings_without_the_time_of_day_count_from_their_own_start():
+    report = analyze(run(trace(("compute", 500, 600), marks=[(500, 600)], clock="relative")))
+    assert report.run.origin_ns is None
+    assert report.steps[0].start_ns == 0
+
+
+def test_with_three_steps_the_first_window_of_a_recording_does_not_count():
+    summary = analyze(run(steps_of(9000, 100, 300))).summary
+    assert (summary.step_ns.min, summary.step_ns.max) == (100_000, 300_000)
+    assert summary.ranks[0]["step_ns"] == 200_000
+
+
+def test_with_two_steps_all_count():
+    summary = analyze(run(steps_of(900, 100))).summary
+    assert (summary.step_ns.min, summary.step_ns.max) == (100_000, 900_000)
+
+
+def test_each_recording_of_a_rank_leaves_its_first_window_out_and_no_other():
+    first = steps_of(9000, 100)
+    later = trace(
+        ("compute", 20000, 29000), ("compute", 29000, 29300), marks=[(20000, 29000), (29000, 29300)]
+    )
+    summary = analyze(run(first, later, world_size=1)).summary
+    assert summary.ranks[0]["step_ns"] == 200_000
+
+
+def test_the_median_step_is_recorded_and_the_lower_one_of_two():
+    report = analyze(run(steps_of(1, 100, 300, 200, 400)))
+    assert report.summary.median_step == 3
+    assert report.summary.step_ns.median == 250_000
+    assert report.diagnosis.headline.startswith("step 3 ")
+
+
+def test_step_time_is_that_of_the_longest_rank():
+    summary = analyze(run(steps_of(100, 200), steps_of(150, 120, rank=1))).summary
+    assert (summary.step_ns.min, summary.step_ns.max) == (150_000, 200_000)
+
+
+def test_the_summary_is_the_same_for_ranks_in_any_order():
+    one, two = steps_of(100, 200), steps_of(150, 120, rank=1)
+    assert analyze(run(one, two)).summary == analyze(run(two, one)).summary
+
+
+def test_without_marks_step_time_is_not_available():
+    report = analyze(run(trace(("compute", 0, 100), marks=())))
+    assert report.summary.step_ns is None
+    assert report.summary.median_step is None
+    assert report.steps[0].step_ns == 100_000
+    assert "not available" in report.diagnosis.headline
+    assert [warning.code for warning in report.run.warnings] == ["no_step_marks"]
+
+
+def test_marks_without_work_are_refused_in_a_sentence():
+    with pytest.raises(RunError, match="record whole steps"):
+        analyze(run(trace(("compute", 0, 100, 0), marks=[(500, 600)])))
+
+
+def test_a_partial_rank_counts_in_no_total_and_gets_no_percentage():
+    report = analyze(run(steps_of(100), steps_of(900, rank=1, partial="is cut short")))
+    assert not report.is_whole
+    assert report.summary.step_ns.max == 100_000
+    assert [entry["rank"] for entry in report.summary.ranks] == [0]
+    (partial,) = [row for row in report.steps if row.rank == 1]
+    assert partial.overlap_ratio is None
+
+
+def test_when_every_rank_is_partial_there_is_no_step_to_show():
+    report = analyze(run(steps_of(100, partial="is cut short")))
+    assert "%" not in report.diagnosis.headline
+    assert report.summary.step_ns is None
+    assert report.summary.ranks == []
+
+
+def test_the_headline_has_shares_only_when_every_part_is_known():
+    whole = analyze(run(trace(("compute", 0, 75), ("comm", 75, 100)))).diagnosis.headline
+    assert "compute 0.07 ms (75.0 %)" in whole or "compute 0.08 ms (75.0 %)" in whole
+    unknown = analyze(run(trace(("compute", 0, 75), comm_missing=True))).diagnosis.headline
+    assert "%" not in unknown
+    assert "exposed communication unknown" in unknown
+
+
+def test_one_step_can_be_picked():
+    report = analyze(run(steps_of(100, 200), steps_of(150, 120, rank=1)))
+    assert [(row.rank, row.step) for row in only_step(report, 1).steps] == [(0, 1), (1, 1)]
+    with pytest.raises(UsageError, match="the run has steps 0, 1"):
+        only_step(report, 7)
+
+
+def test_frames_have_one_row_a_step_and_one_an_operation():
+    recorded = run(trace(("compute", 0, 100), ("comm", 50, 200, None)))
+    steps = analyze(recorded).frame()
+    assert list(steps["step_ns"]) == [100_000]
+    assert steps["first_comm_delay_ns"].isna().all()
+    ops = recorded.frame()
+    assert list(ops["dur_ns"]) == [100_000, 150_000]
+    assert list(ops["kind"]) == ["compute", "comm"]
+    assert list(ops["launch_ns"].isna()) == [False, True]
+
+
+def test_the_public_names_are_there_and_no_other():
+    import ddptrace
+
+    for name in ddptrace.__all__:
+        assert getattr(ddptrace, name)
+    with pytest.raises(AttributeError):
+        ddptrace.nothing  # noqa: B018  # asking for it is the test
+
+
+def test_no_figure_is_ever_not_a_number():
+    text = to_json(analyze(run(trace(("compute", 0, 100)))), timeline=True)
+    json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} in the JSON"))
+    assert np.isfinite(json.loads(text)["steps"][0]["step_ns"])

@@ -1,0 +1,100 @@
+"""The report as a person reads it."""
+
+import re
+
+import pytest
+from traces import run, trace
+
+from ddptrace import analyze
+from ddptrace.model import Warn
+from ddptrace.outputs.text import Destination, render
+
+
+def text(report, *, step="median", **destination) -> str:
+    return render(
+        report, step=step, next_command="ddptrace next", destination=Destination(**destination)
+    )
+
+
+def sample():
+    rows = ("compute", 0, 300), ("comm", 200, 500), ("mem", 400, 600), ("compute", 700, 800)
+    return analyze(run(trace(*rows), trace(*rows, rank=1)))
+
+
+def test_the_page_has_headline_table_and_next_command():
+    lines = text(sample()).splitlines()
+    assert lines[2].startswith(
+        "step 0 (rank 0, its longest) took 0.80 ms: compute 0.40 ms (50.0 %)"
+    )
+    table = lines.index("step 0") + 1
+    assert lines[table].split() == [
+        "rank",
+        "step",
+        "compute",
+        "hidden",
+        "exposed",
+        "copies",
+        "idle",
+        "tail",
+    ]
+    assert lines[table + 1].split() == ["0", "0.80", "0.40", "0.10", "0.20", "0.10", "0.10", "0.20"]
+    assert lines[-1] == "Next: ddptrace next"
+
+
+def test_nothing_colours_a_pipe():
+    assert "\x1b" not in text(sample())
+    assert "\x1b" in text(sample(), width=100, colour=True)
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120])
+def test_no_line_is_wider_than_the_terminal(width):
+    assert max(len(line) for line in text(sample(), width=width).splitlines()) <= width
+
+
+def test_a_narrow_terminal_gets_every_figure_on_a_line_of_its_own():
+    lines = [line.split() for line in text(sample(), width=40).splitlines()]
+    assert ["exposed", "0.20"] in lines
+    assert ["rank", "1"] in lines
+
+
+def test_a_pipe_gets_one_line_a_warning():
+    report = analyze(run(trace(("compute", 0, 100), marks=())))
+    (line,) = [line for line in text(report).splitlines() if line.startswith("warning")]
+    assert "prof.step()" in line
+
+
+def test_unknown_figures_are_dashes():
+    report = analyze(run(trace(("compute", 0, 100), comm_missing=True)))
+    row = next(line for line in text(report).splitlines() if re.match(r" +0 ", line))
+    assert row.split() == ["0", "0.10", "0.10", "-", "-", "-", "-", "-"]
+
+
+def test_a_partial_rank_is_marked_and_its_figures_are_lower_bounds():
+    report = analyze(
+        run(trace(("compute", 0, 100)), trace(("compute", 0, 50), rank=1, partial="cut"))
+    )
+    row = next(line for line in text(report).splitlines() if "PARTIAL" in line)
+    assert row.split() == ["1", "-", ">=0.05", "-", "-", "-", "-", "-", "PARTIAL"]
+
+
+def test_all_steps_have_a_table_each():
+    report = analyze(
+        run(trace(("compute", 0, 100), ("compute", 100, 200), marks=[(0, 100), (100, 200)]))
+    )
+    lines = text(report, step="all").splitlines()
+    assert "step 0" in lines
+    assert "step 1" in lines
+    assert "step 1" not in text(report).splitlines()
+
+
+def test_of_many_ranks_those_with_the_longest_steps_are_shown():
+    report = analyze(run(*(trace(("compute", 0, 100 + rank), rank=rank) for rank in range(40))))
+    page = text(report)
+    assert "the 16 of 40 ranks with the longest steps" in page
+    assert re.search(r"^ +39 ", page, re.MULTILINE)
+    assert not re.search(r"^ +0 ", page, re.MULTILINE)
+
+
+def test_markup_in_a_message_stays_text():
+    recording = trace(("compute", 0, 100), warnings=(Warn("code", "[red]name[/red]"),))
+    assert "[red]name[/red]" in text(analyze(run(recording)))
