@@ -40,7 +40,9 @@ def test_the_options_are_these_and_a_change_is_on_purpose():
         name: {
             option
             for parameter in [*command.params, command.get_help_option(typer.Context(command))]
-            for option in (parameter.opts if parameter.param_type_name == "option" else [parameter.name])
+            for option in (
+                parameter.opts if parameter.param_type_name == "option" else [parameter.name]
+            )
         }
         for name, command in commands.items()
     }

@@ -35,6 +35,7 @@ class Page(HTMLParser):
         self.texts: dict[str, str] = {}
         self.rows: list[list[str | None]] = []
         self.all_text = ""
+        self.selected: str | None = None
         self._id: str | None = None
         self._raw = False
         self.feed(text)
@@ -49,6 +50,8 @@ class Page(HTMLParser):
             self.rows.append([])
         elif tag == "data":
             self.rows[-1][-1] = found["value"]
+        elif "selected" in found:
+            self.selected = found["value"]
         elif tag in ("td", "th"):
             self.rows[-1].append(None)
 
@@ -179,11 +182,12 @@ def test_the_table_holds_the_exact_figures_of_every_rank():
 
 
 def test_all_steps_have_charts_and_a_choice_that_starts_at_the_median_step():
-    report = two_ranks()
-    found = page(report, "all")
-    assert [one["title"] for one in found.charts] == ["step 0", "step 1"]
-    assert "select#step-choice" in found.tags
-    assert found.texts["breakdown-step"] == f"step {report.summary.median_step}"
+    steps = [("compute", 0, 300), ("compute", 1000, 1200), ("compute", 2000, 2900)]
+    found = page(one_rank(*steps, marks=[(0, 1000), (1000, 2000), (2000, 3000)]), "all")
+    assert [one["title"] for one in found.charts] == ["step 0", "step 1", "step 2"]
+    assert found.all_text.count("Charts of") == 1
+    assert found.texts["breakdown-step"] == "step 1"
+    assert found.selected == "1"
 
 
 def test_one_step_has_no_choice():

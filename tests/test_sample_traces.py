@@ -28,7 +28,9 @@ def test_the_report_of_a_sample_is_the_one_kept(case, monkeypatch):
 def test_the_parts_of_each_real_step_add_up(case):
     report = analyze(load_run(SAMPLES / case))
     for row in report.steps:
-        assert row.compute_ns + row.exposed_comm_ns + row.exposed_mem_ns + row.idle_ns == row.step_ns
+        assert (
+            row.compute_ns + row.exposed_comm_ns + row.exposed_mem_ns + row.idle_ns == row.step_ns
+        )
         assert row.hidden_comm_ns + row.exposed_comm_ns == row.comm_ns
     for before, after in pairwise(report.steps):
         assert before.rank != after.rank or before.end_ns == after.start_ns
