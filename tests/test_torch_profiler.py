@@ -78,6 +78,7 @@ def test_gloo_is_communication_and_every_step_adds_up(gloo_run):
     for row in report.steps:
         assert row.comm_ns > 0
         assert row.compute_ns > 0
+        assert row.first_comm_delay_ns > 0
         assert (
             row.compute_ns + row.exposed_comm_ns + row.exposed_mem_ns + row.idle_ns == row.step_ns
         )

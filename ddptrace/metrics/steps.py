@@ -178,13 +178,14 @@ def _tail_ns(compute: Ops, comm: Ops) -> int | None:
 
 def _first_comm_delay_ns(trace: Trace, compute: Ops, comm: Ops) -> int | None:
     """Return the start of the first gradient collective − that of the first backward kernel."""
-    if trace.device == "host":
+    first_compute = compute.start_ns[compute.in_backward]
+    if not first_compute.size:
         return None
+    start_ns = int(first_compute.min())
+    # gloo works on threads of its own: there only the time tells that a collective is of backward.
+    of_backward = comm.start_ns >= start_ns if trace.device == "host" else comm.in_backward
     gradient = [
         code < 0 or trace.names[code] in kernels.GRADIENT_OPERATIONS for code in comm.collective
     ]
-    first_comm = comm.start_ns[comm.in_backward & np.array(gradient, np.bool_)]
-    first_compute = compute.start_ns[compute.in_backward]
-    if not first_comm.size or not first_compute.size:
-        return None
-    return int(first_comm.min()) - int(first_compute.min())
+    first_comm = comm.start_ns[of_backward & np.array(gradient, np.bool_)]
+    return int(first_comm.min()) - start_ns if first_comm.size else None

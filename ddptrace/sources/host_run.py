@@ -9,11 +9,11 @@ from ddptrace import kernels
 from ddptrace.intervals import Intervals
 from ddptrace.kernels import Kind
 from ddptrace.model import HostKind, HostRanges, Ops
-from ddptrace.sources.names import Names
+from ddptrace.sources.names import Names, collective_codes
 
 
-def host_operations(host: HostRanges, names: Names) -> Ops:
-    """Return a CPU run's work: `gloo:*` ranges are COMM, other operators COMPUTE.
+def host_operations(host: HostRanges, names: Names) -> tuple[Ops, Names]:
+    """Return a CPU run's work and its names: `gloo:*` ranges are COMM, other operators COMPUTE.
 
     Operators inside a collective's own ranges and ranges that only enclose others count as
     neither. Every operation was "launched" where it starts.
@@ -26,7 +26,11 @@ def host_operations(host: HostRanges, names: Names) -> Ops:
     rows = np.flatnonzero(comm | compute)
     kind = np.where(comm[rows], Kind.COMM, Kind.COMPUTE).astype(np.int8)
     unknown = np.full(rows.size, -1, np.int32)
-    return Ops(
+    is_comm = comm[rows]
+    collective = unknown.copy()
+    untold = np.zeros(int(is_comm.sum()), np.int32)
+    collective[is_comm], operations = collective_codes(names, host.name[comm], untold, (None,))
+    ops = Ops(
         start_ns=host.start_ns[rows],
         end_ns=host.end_ns[rows],
         kind=kind,
@@ -35,10 +39,11 @@ def host_operations(host: HostRanges, names: Names) -> Ops:
         stream=unknown,
         correlation=np.zeros(rows.size, np.int64),
         launch_ns=host.start_ns[rows],
-        collective=unknown,
+        collective=collective,
         in_graph=np.zeros(rows.size, np.bool_),
         in_backward=names.where(kernels.is_backward_operator, host.name)[rows],
     )
+    return ops, Names(names.texts + operations)
 
 
 def inside(

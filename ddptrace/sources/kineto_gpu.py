@@ -14,7 +14,7 @@ from ddptrace.kernels import Kind
 from ddptrace.model import NEVER_NS, HostRanges, Ops
 from ddptrace.sources.columns import Columns, Work, take
 from ddptrace.sources.host_run import inside
-from ddptrace.sources.names import Names
+from ddptrace.sources.names import Names, collective_codes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +74,12 @@ def gpu_operations(
     """
     names = Names(tuple(map(str, columns.name)))
     kind = _kinds(gpu, columns, names, comm)
-    collective, operations = _collectives(gpu, kind, columns, names)
+    is_comm = kind == Kind.COMM
+    words = [None if word is None else str(word) for word in columns.collective]
+    collective = np.full(kind.size, -1, np.int32)
+    collective[is_comm], operations = collective_codes(
+        names, gpu.name[is_comm], gpu.collective[is_comm], words
+    )
     row = calls.rows_of(gpu.correlation)
     launched = row >= 0
     streams = np.array([-1 if value is None else code for value, code in columns.stream.items()])
@@ -113,27 +118,6 @@ def _kinds(
         is_comm |= names.where(lambda name: comm.search(name) is not None, gpu.name)
     kind[is_comm & (kind == Kind.COMPUTE)] = Kind.COMM
     return kind
-
-
-def _collectives(
-    gpu: Work, kind: NDArray[np.int8], columns: Columns, names: Names
-) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """Return each operation's code of its collective, and the names that come behind `names`."""
-    code = np.full(kind.size, -1, np.int32)
-    told = list(columns.collective)
-    pairs = np.stack((gpu.name, gpu.collective), axis=1)[kind == Kind.COMM]
-    distinct, place = np.unique(pairs, axis=0, return_inverse=True)
-    found = [
-        kernels.collective_operation(
-            names.texts[name], None if told[word] is None else str(told[word])
-        )
-        for name, word in distinct
-    ]
-    operations = tuple(dict.fromkeys(word for word in found if word is not None))
-    codes = [-1 if word is None else len(names.texts) + operations.index(word) for word in found]
-    if codes:
-        code[kind == Kind.COMM] = np.array(codes, np.int32)[place.reshape(-1)]
-    return code, operations
 
 
 def _device_numbers(columns: Columns) -> NDArray[np.int32]:

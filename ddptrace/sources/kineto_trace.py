@@ -183,7 +183,7 @@ def _work(
         ops, names = gpu_operations(gpu, calls, host, reading.columns, comm)
     else:
         _refuse_lost_kernels(reading, host, rank, names)
-        ops = host_operations(host, names)
+        ops, names = host_operations(host, names)
     if not len(ops):
         raise TraceFileError(reading.path, "holds neither GPU operations nor host operators")
     ops, cut = cut_impossible(ops.take(np.argsort(ops.start_ns, kind="stable")))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ddptrace.kernels import collective_operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +22,18 @@ class Names:
         if not self.texts:
             return np.zeros(codes.size, np.bool_)
         return np.array([question(text) for text in self.texts], np.bool_)[codes]
+
+
+def collective_codes(
+    names: Names, name: NDArray[np.int32], told: NDArray[np.int32], words: Sequence[str | None]
+) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Return the code of each comm operation's collective, and the names behind `names` for them.
+
+    `told` indexes `words`, the operations that the metadata tells; a code is -1 where neither they
+    nor the name say which collective it is.
+    """
+    distinct, place = np.unique(np.stack((name, told), axis=1), axis=0, return_inverse=True)
+    found = [collective_operation(names.texts[text], words[word]) for text, word in distinct]
+    operations = tuple(dict.fromkeys(word for word in found if word is not None))
+    codes = [-1 if word is None else len(names.texts) + operations.index(word) for word in found]
+    return np.array(codes, np.int32)[place.reshape(-1)], operations
