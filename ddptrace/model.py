@@ -201,12 +201,14 @@ def _categories(codes: NDArray[Any], names: Sequence[str]) -> pd.Categorical[str
 class Run:
     """All recordings of one job, sorted by rank and start.
 
-    `world_size` is None when no file tells it; `unreadable` holds one sentence for each file of
-    the run that could not be used at all.
+    `world_size` is None when no file tells it; `missing_ranks` are the ranks that were wanted (all
+    of the job, if nothing else was said) and have no recording; `unreadable` holds one sentence
+    for each file of the run that could not be used at all.
     """
 
     traces: tuple[Trace, ...]
     world_size: int | None
+    missing_ranks: tuple[int, ...] = ()
     warnings: tuple[Warn, ...] = ()
     unreadable: tuple[str, ...] = ()
 
@@ -214,11 +216,6 @@ class Run:
     def ranks(self) -> list[int]:
         """The ranks with at least one recording, rising."""
         return sorted({trace.rank for trace in self.traces})
-
-    @property
-    def missing_ranks(self) -> list[int]:
-        """The ranks of the job without any recording; empty when the world size is unknown."""
-        return sorted(set(range(self.world_size or 0)) - set(self.ranks))
 
     @property
     def partial_ranks(self) -> list[int]:

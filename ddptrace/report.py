@@ -192,7 +192,7 @@ def _facts(run: Run, origins: Sequence[int], more: Sequence[Warn]) -> RunFacts:
     return RunFacts(
         world_size=run.world_size,
         ranks=run.ranks,
-        missing_ranks=run.missing_ranks,
+        missing_ranks=list(run.missing_ranks),
         partial_ranks=run.partial_ranks,
         unreadable=list(run.unreadable),
         origin_ns=str(unix[0]) if unix else None,

@@ -291,6 +291,20 @@ def later(one):
     return replace(one, start_ns=one.start_ns + 10**9, end_ns=one.end_ns + 10**9)
 
 
+def test_idle_time_is_drawn_where_no_lane_is_busy_unless_the_gap_is_closed():
+    """
+    compute  ####....#   the gaps that no lane fills: of 1 µs in a window of 2,000 µs, and less
+    comm     ....####.
+    """
+    report = one_rank(("compute", 0, 999), ("comm", 1000, 1990), ("compute", 1990, 2000))
+    assert bars(page(report).charts[0]["timeline"])["idle"] == [(999_000, 1_000_000)]
+
+    (recorded,) = report.timeline.recordings
+    longer = replace(recorded, exposed_comm=[(999_999, 1_990_000)])
+    (chart,) = page(replace(report, timeline=Timeline([longer]))).charts
+    assert bars(chart["timeline"])["idle"] == []
+
+
 def test_a_report_without_a_timeline_says_so():
     found = page(replace(two_ranks(), timeline=None))
     assert "This report holds no timeline." in found.all_text

@@ -77,6 +77,14 @@ def test_a_partial_rank_is_marked_and_its_figures_are_lower_bounds():
     assert row.split() == ["1", "-", ">=0.05", "-", "-", "-", "-", "-", "PARTIAL"]
 
 
+def test_many_warnings_of_a_kind_are_counted():
+    same = tuple(Warn("code", f"number {number}") for number in range(9))
+    page = text(analyze(run(trace(("compute", 0, 100), warnings=same))))
+    assert "number 3" in page
+    assert "number 4" not in page
+    assert "5 more of this kind" in page
+
+
 def test_all_steps_have_a_table_each():
     report = analyze(
         run(trace(("compute", 0, 100), ("compute", 100, 200), marks=[(0, 100), (100, 200)]))

@@ -108,7 +108,7 @@ def layout(titles: Sequence[str], *, units: int, pixels: int, top: int) -> dict[
         "plot_bgcolor": clear,
         "font": {"family": _FONT, "size": 12},
         "modebar": {"bgcolor": clear, "color": "#808080", "activecolor": "#808080"},
-        "xaxis": {"zeroline": False, "title": {"standoff": 8}},
+        "xaxis": {"showgrid": True, "zeroline": False, "title": {"standoff": 8}},
         "yaxis": {
             "tickvals": [units * place for place in range(len(titles))],
             "ticktext": list(titles),

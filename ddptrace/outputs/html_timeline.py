@@ -116,7 +116,7 @@ def timeline(
     spans_ns = [row.end_ns - (first_ns if common_clock else row.start_ns) for row in whole]
     found = [bars for place, row in enumerate(rows) for bars in _inside(place, row, times)]
     drawn, gap_ns = _fewer(found, max(spans_ns) / _FINEST, most_bars)
-    everything = [*_rest(rows, drawn), *drawn]
+    everything = [*_rest(rows, drawn, gap_ns), *drawn]
     return Chart(
         data=[_trace(bars, rows[bars.row].rank, origins[bars.row]) for bars in everything],
         layout=_layout(rows, max(spans_ns), common_clock),
@@ -157,15 +157,17 @@ def _fewer(found: Sequence[Bars], gap_ns: float, most: int) -> tuple[list[Bars],
     return drawn, gap_ns
 
 
-def _rest(rows: Sequence[StepMetrics], drawn: Sequence[Bars]) -> Iterator[Bars]:
-    """Return what the drawn bars leave bare; the whole window where idle time is unknown."""
+def _rest(rows: Sequence[StepMetrics], drawn: Sequence[Bars], gap_ns: float) -> Iterator[Bars]:
+    """Return the gaps that stay open in all lanes; the whole window where idle is unknown."""
     for place, row in enumerate(rows):
         if not is_whole(row):
             continue
         known = row.idle_ns is not None
         mine = [bars.spans for bars in drawn if bars.row == place and known]
         bare = reduce(Intervals.__or__, mine, Intervals.empty()).gaps(row.start_ns, row.end_ns)
-        yield Bars.of(place, "idle" if known else "unknown", bare)
+        wide = bare.end - bare.start >= gap_ns
+        spans = Intervals(bare.start[wide], bare.end[wide])
+        yield Bars.of(place, "idle" if known else "unknown", spans)
 
 
 def _notes(

@@ -10,11 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from ddptrace.metrics.steps import StepMetrics
+from ddptrace.model import Warn
 from ddptrace.outputs.figures import COLUMNS, cells, longest, ms, rows_by_step
 from ddptrace.report import Report
 
 _NARROW_COLUMNS = 66
 _MOST_RANKS = 16
+_MOST_OF_A_KIND = 4
 _LEGEND = (
     "ms; compute + exposed + copies + idle = step. hidden: communication under compute, "
     "exposed: not; tail: communication after the last compute before its end"
@@ -130,6 +132,13 @@ def _print_summary(console: Console, report: Report) -> None:
 def _print_warnings(console: Console, report: Report) -> None:
     if report.run.warnings:
         console.print()
+    by_code: dict[str, list[Warn]] = {}
     for warning in report.run.warnings:
-        who = "" if warning.rank is None else f"rank {warning.rank}: "
-        console.print(Text.assemble(("warning: ", "yellow"), who + warning.message))
+        by_code.setdefault(warning.code, []).append(warning)
+    for same in by_code.values():
+        for warning in same[:_MOST_OF_A_KIND]:
+            who = "" if warning.rank is None else f"rank {warning.rank}: "
+            console.print(Text.assemble(("warning: ", "yellow"), who + warning.message))
+        if len(same) > _MOST_OF_A_KIND:
+            more = f"{len(same) - _MOST_OF_A_KIND} more of this kind; all are in the JSON"
+            console.print(Text.assemble(("warning: ", "yellow"), more))

@@ -14,7 +14,7 @@ from ddptrace.model import Run, Trace, Warn
 from ddptrace.sources import discovery, ranks
 from ddptrace.sources.kineto_trace import Recording, read_kineto
 from ddptrace.sources.manifest import Manifest, read_manifest
-from ddptrace.sources.one_run import check_one_run
+from ddptrace.sources.one_run import check_one_run, without_host_only
 
 # Below this a second process costs more than it saves.
 _WORTH_A_PROCESS_BYTES = 2_000_000
@@ -70,6 +70,8 @@ def _run(
         raise _no_recordings(foreign, unreadable)
     manifest = _manifest(found)
     traces, warnings = _with_ranks(found, recorded, manifest)
+    traces, hostless = without_host_only(traces)
+    unreadable += hostless
     if wanted is not None:
         traces = _only(traces, wanted)
     traces.sort(key=lambda trace: (trace.rank, trace.start_ns))
@@ -82,13 +84,16 @@ def _run(
     ]
     warnings += [Warn("unreadable_file", str(problem)) for problem in unreadable]
     sizes = [trace.facts.world_size for trace in traces if trace.facts.world_size]
+    world_size = max(sizes, default=manifest.world_size)
+    everybody = range(world_size or 0) if wanted is None else wanted
     run = Run(
         traces=tuple(traces),
-        world_size=max(sizes, default=manifest.world_size),
+        world_size=world_size,
+        missing_ranks=tuple(sorted(set(everybody) - {trace.rank for trace in traces})),
         warnings=tuple(warnings),
         unreadable=tuple(map(str, unreadable)),
     )
-    return replace(run, warnings=(*run.warnings, *_about_ranks(run, wanted)))
+    return replace(run, warnings=(*run.warnings, *_about_ranks(run)))
 
 
 def _problems(
@@ -195,7 +200,7 @@ def _ignored(problem: TraceFileError) -> Warn:
     return Warn("ignored_file", f"{problem.path}: left out, since it {problem.what}")
 
 
-def _about_ranks(run: Run, wanted: Collection[int] | None) -> list[Warn]:
+def _about_ranks(run: Run) -> list[Warn]:
     warnings = [
         Warn(
             "partial_rank",
@@ -211,13 +216,12 @@ def _about_ranks(run: Run, wanted: Collection[int] | None) -> list[Warn]:
         warnings.append(
             Warn("world_size_unknown", f"{files} files; the files do not tell the world size")
         )
-    missing = run.missing_ranks
-    if missing and wanted is None:
+    if run.missing_ranks:
         warnings.append(
             Warn(
                 "missing_ranks",
                 f"{len(run.ranks)} of {run.world_size} ranks are here; missing: "
-                f"{', '.join(map(str, missing))}",
+                f"{', '.join(map(str, run.missing_ranks))}",
             )
         )
     return warnings

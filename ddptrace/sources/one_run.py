@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from itertools import pairwise
 
-from ddptrace.errors import RunError
+from ddptrace.errors import RunError, TraceFileError
 from ddptrace.model import Trace, Warn
 
 # Ranks record the same iterations within seconds; files this far apart are of different runs.
@@ -19,7 +19,23 @@ def check_one_run(traces: Sequence[Trace]) -> list[Warn]:
     _check_world_sizes(traces)
     _check_each_rank_once(traces)
     _check_near_in_time(traces)
-    return [*_clock_warnings(traces), *_window_warnings(traces)]
+    return [*_clock_warnings(traces), *_window_warnings(traces), *_step_warnings(traces)]
+
+
+def without_host_only(traces: Sequence[Trace]) -> tuple[list[Trace], list[TraceFileError]]:
+    """Return the recordings without those that hold no GPU work although others of the run do."""
+    if len({trace.device for trace in traces}) < 2:
+        return list(traces), []
+    problems = [
+        TraceFileError(
+            trace.path,
+            f"rank {trace.rank}: no GPU work was recorded, although other ranks have it; "
+            "record it with ProfilerActivity.CUDA",
+        )
+        for trace in traces
+        if trace.device == "host"
+    ]
+    return [trace for trace in traces if trace.device == "gpu"], problems
 
 
 def _by_rank(traces: Iterable[Trace]) -> dict[int, list[Trace]]:
@@ -154,3 +170,19 @@ def _window_warnings(traces: Sequence[Trace]) -> list[Warn]:
             f"those of rank {reference[0]}: they may hold different iterations",
         )
     ]
+
+
+def _step_warnings(traces: Sequence[Trace]) -> list[Warn]:
+    """Warn when ranks hold marks of different steps."""
+    steps = {
+        rank: sorted({mark.index for trace in mine for mark in trace.marks})
+        for rank, mine in _by_rank(trace for trace in traces if trace.partial is None).items()
+    }
+    if len({tuple(found) for found in steps.values()}) < 2:
+        return []
+    listed = [
+        f"rank {rank} has {', '.join(map(str, found)) if found else 'none'}"
+        for rank, found in steps.items()
+    ]
+    shown = "; ".join(listed[:4]) + ("; …" if len(listed) > 4 else "")
+    return [Warn("steps_differ", f"the ranks hold different steps: {shown}")]

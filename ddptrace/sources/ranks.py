@@ -14,7 +14,6 @@ _IN_FILE_NAME = (
     re.compile(r"(?<!local)(?<!local[-_.])rank[-_.]?(\d+)", re.IGNORECASE),
     re.compile(r"worker[-_.]?(\d+)", re.IGNORECASE),
     re.compile(r"^(\d+)[-_.]?trace", re.IGNORECASE),
-    re.compile(r"^(?:trace[-_.]?)?(\d+)(?:\.pt)?(?:\.trace)?\.json", re.IGNORECASE),
 )
 _IN_FOLDER_NAME = (*_IN_FILE_NAME[:2], re.compile(r"^(\d+)$"))
 
