@@ -18,6 +18,7 @@ HERE = Path(__file__).resolve().parent
 HEADINGS = ("Measurement", "Measured", "Beside", "Ratio", "Target", "Met")
 
 LOAD = "import sys, ddptrace; run = ddptrace.load_run(sys.argv[1])"
+LOAD_ALONE = "import sys, ddptrace; run = ddptrace.load_run(sys.argv[1], jobs=1)"
 JSON_LOAD = "import json, sys; document = json.load(open(sys.argv[1]))"
 HTA_LOAD = (
     "import sys; from hta.trace_analysis import TraceAnalysis;"
@@ -27,10 +28,9 @@ HTA_LOAD = (
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A process to measure: its words and what it has in the environment beyond ours."""
+    """A process to measure."""
 
     words: tuple[str, ...]
-    environment: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,26 +89,21 @@ def python(code: str, *arguments: object, executable: str = sys.executable) -> C
     return Command((executable, "-c", code, *map(str, arguments)))
 
 
-def report(directory: Path) -> Command:
+def report(directory: Path, *options: str) -> Command:
     """Give the whole command for these traces."""
-    return Command((sys.executable, "-m", "ddptrace", "report", str(directory)))
-
-
-def alone(command: Command) -> Command:
-    """Give the same command, held to one process."""
-    return Command(command.words, (*command.environment, ("DDPTRACE_JOBS", "1")))
+    return Command((sys.executable, "-m", "ddptrace", "report", str(directory), *options))
 
 
 def environment_of(command: Command) -> dict[str, str]:
     """Give the environment in which this checkout's package is importable."""
-    environment = {name: value for name, value in os.environ.items() if name != "DDPTRACE_JOBS"}
+    environment = dict(os.environ)
     if command.words[0] == sys.executable:
         inherited = environment.get("PYTHONPATH")
         paths = [inherited, str(HERE.parent)] if inherited else [str(HERE.parent)]
         environment["PYTHONPATH"] = os.pathsep.join(paths)
     else:
         environment.pop("PYTHONPATH", None)
-    return environment | dict(command.environment)
+    return environment
 
 
 def measure(command: Command) -> Cost:
@@ -241,9 +236,9 @@ def many_rank_rows(data: Data, repeats: int) -> list[Row]:
     load, whole = python(LOAD, data.directory), report(data.directory)
     commands = {
         "load, all cores": load,
-        "load, one process": alone(load),
+        "load, one process": python(LOAD_ALONE, data.directory),
         "report, all cores": whole,
-        "report, one process": alone(whole),
+        "report, one process": report(data.directory, "--jobs", "1"),
     }
     costs = interleaved(commands, repeats)
     ranks = len(data.sizes_bytes)

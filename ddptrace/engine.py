@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from typing import TypeAlias, TypeVar
 
 Input = TypeVar("Input")
@@ -49,17 +47,18 @@ def map_each(
 def _map_in_processes(
     function: Callable[[Input], Output], inputs: Sequence[Input], jobs: int, told: Progress
 ) -> list[Output]:
+    # Imported where they are needed: one small file is read in less time than they take.
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+
+    # A forked process has everything imported and does not run the user's script again.
+    method = "fork" if sys.platform == "linux" else "spawn"
+    context = multiprocessing.get_context(method)
     with warnings.catch_warnings():
         # Python warns of forks beside threads; the only ones here are numpy's, which handle it.
         warnings.simplefilter("ignore", DeprecationWarning)
-        with ProcessPoolExecutor(jobs, mp_context=_context()) as pool:
-            futures: list[Future[Output]] = [pool.submit(function, one) for one in inputs]
+        with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+            futures = [pool.submit(function, one) for one in inputs]
             for done, _ in enumerate(as_completed(futures), start=1):
                 told(done, len(futures))
             return [future.result() for future in futures]
-
-
-def _context() -> multiprocessing.context.BaseContext:
-    # A forked process has everything imported and does not run the user's script again.
-    method = "fork" if sys.platform == "linux" else "spawn"
-    return multiprocessing.get_context(method)

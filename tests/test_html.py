@@ -69,7 +69,7 @@ class Page(HTMLParser):
         return json.loads(self.texts["ddptrace-charts"])
 
 
-def two_ranks(**options) -> Report:
+def two_ranks() -> Report:
     """
     compute  ####....##..     ####....##..
     comm     ..####......     ...###......
@@ -82,7 +82,7 @@ def two_ranks(**options) -> Report:
     ranks = [
         trace(*rows, *later, marks=marks, rank=rank) for rank, rows in enumerate([first, second])
     ]
-    return analyze(run(*ranks, **options))
+    return analyze(run(*ranks))
 
 
 def one_rank(*rows, **facts) -> Report:
@@ -215,9 +215,14 @@ def test_figures_of_a_partial_rank_are_lower_bounds():
     assert ">=0.30" in found.all_text
 
 
-def test_missing_ranks_are_named():
-    assert "Missing: ranks 2, 3." in page(two_ranks(world_size=4)).all_text
-    assert "Missing" not in page(two_ranks()).all_text
+def test_missing_ranks_are_named_once():
+    report = two_ranks()
+    warning = Warn("missing_ranks", "2 of 4 ranks are here; missing: 2, 3")
+    facts = replace(report.run, missing_ranks=[2, 3], warnings=[warning])
+    found = page(replace(report, run=facts)).all_text
+    assert "Missing: ranks 2, 3." in found
+    assert warning.message not in found
+    assert "Missing" not in page(report).all_text
 
 
 def test_unknown_parts_are_no_zeros():

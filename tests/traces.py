@@ -80,7 +80,9 @@ def no_host() -> HostRanges:
 
 def run(*traces: Trace, world_size: int | None = None) -> Run:
     """State a run of these recordings."""
-    return Run(traces=traces, world_size=world_size or len(traces))
+    size = world_size or len(traces)
+    missing = sorted(set(range(size)) - {one.rank for one in traces})
+    return Run(traces=traces, world_size=size, missing_ranks=tuple(missing))
 
 
 class Kineto:

@@ -167,6 +167,8 @@ def _warnings(report: Report) -> Iterator[str]:
             "Figures of a partial rank are lower bounds and count in no total."
         )
     for warning in run.warnings:
+        if warning.code == "missing_ranks":
+            continue  # said above
         who = "" if warning.rank is None else f"rank {warning.rank}: "
         yield escape(who + warning.message)
 

@@ -37,10 +37,12 @@ thead th, tbody + tbody th[scope=rowgroup] { border-bottom: 1px solid var(--rule
 th[scope=rowgroup] { text-align: left; }
 .partial { color: var(--alarm); }
 figure, tbody, .warnings li { break-inside: avoid; }
-/* Plotly writes colours into its elements; these follow the reader's scheme instead. The traces
-   from the fourth on are the faint ones: idle and unknown. */
+/* Plotly writes colours into its elements; these follow the reader's scheme instead. */
 .chart .xtick text, .chart .ytick text, .chart .xtitle, .chart .annotation text,
-.chart .hovertext text, #breakdown .trace:nth-child(n+4) text { fill: var(--ink) !important; }
+.chart .hovertext text, .chart text[style*="ddptrace-faint"] {
+  fill: var(--ink) !important; }
+.chart text[style*="ddptrace-faint"] { paint-order: stroke; stroke: var(--paper);
+  stroke-width: 3px; }
 .chart .hovertext path { fill: var(--paper) !important; stroke: var(--quiet) !important; }
 .chart .gridlayer path { stroke: var(--rule) !important; }
 h2, .legend { break-after: avoid; }

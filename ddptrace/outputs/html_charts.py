@@ -49,6 +49,8 @@ _CSS_HATCHES = {
 
 
 _FONT = "system-ui, sans-serif"
+FAINT = "ddptrace-faint"
+"""A family that no font has: by it the style sheet finds text on a faint colour."""
 
 # Okabe and Ito's colours, which readers with any colour vision can tell apart.
 COMPUTE = Look("compute", "#0072b2", ink="#fff")
@@ -155,7 +157,7 @@ def _stack(look: Look, parts: Iterable[tuple[int, StepMetrics, int | None]]) -> 
         "customdata": [[row.rank, 100 * ns / (row.step_ns or 1)] for _, row, ns in known],
         "marker": marker(look) | {"line": {"width": 1, "color": "rgba(128,128,128,0.7)"}},
         "texttemplate": "%{x:.2f}",
-        "textfont": {"color": look.ink},
+        "textfont": {"color": look.ink} if look.ink else {"family": f"{FAINT}, {_FONT}"},
         "textposition": "inside",
         "insidetextanchor": "middle",
         "textangle": 0,

@@ -48,19 +48,20 @@ class Lane:
         return replace(self.look, title=f"{self.look.title} ({self.place})")
 
 
-# Hidden and exposed communication are pieces of the same kernels: one lane, two heights.
+# Each kind has a lane of its own: on a narrow screen a bar takes at least a pixel, and one kind
+# drawn over another would look like all of it.
 _BUSY = {
-    "compute": Lane(COMPUTE, -1, 0.9, "top"),
-    "hidden_comm": Lane(HIDDEN, 0, 0.45, "middle, low"),
-    "exposed_comm": Lane(replace(EXPOSED, hatch=""), 0, 0.9, "middle, high"),
-    "mem": Lane(replace(COPIES, hatch="", title="copies"), 1, 0.6, "bottom"),
+    "compute": Lane(COMPUTE, -1.5, 0.9, "lane 1"),
+    "hidden_comm": Lane(HIDDEN, -0.5, 0.9, "lane 2"),
+    "exposed_comm": Lane(replace(EXPOSED, hatch=""), 0.5, 0.9, "lane 3"),
+    "mem": Lane(replace(COPIES, hatch="", title="copies"), 1.5, 0.6, "lane 4"),
 }
 _REST = {
-    "idle": Lane(IDLE, 0, 2.9, "over all lanes"),
-    "unknown": Lane(UNKNOWN, 0, 2.9, "behind the lanes"),
+    "idle": Lane(IDLE, 0, 3.9, "all lanes"),
+    "unknown": Lane(UNKNOWN, 0, 3.9, "behind the lanes"),
 }
 _LANES = _BUSY | _REST
-_UNITS = 4  # a row: three lanes, and one unit that keeps the rows apart
+_UNITS = 5  # a row: four lanes, and one unit that keeps the rows apart
 
 
 def legend(*, unknown: bool) -> list[Look]:
@@ -125,7 +126,7 @@ def timeline(
 
 
 def _layout(rows: Sequence[StepMetrics], window_ns: int, common_clock: bool) -> dict[str, Any]:
-    chart = layout([f"rank {row.rank}" for row in rows], units=_UNITS, pixels=44, top=32)
+    chart = layout([f"rank {row.rank}" for row in rows], units=_UNITS, pixels=52, top=32)
     start = "the first window's start" if common_clock else "the start of each rank's own window"
     chart["barmode"] = "overlay"
     chart["xaxis"]["range"] = [0, window_ns / 1e6]
