@@ -107,7 +107,7 @@ class HostRanges:
     start_ns: NDArray[np.int64]
     end_ns: NDArray[np.int64]
     name: NDArray[np.int32]
-    thread: NDArray[np.int32]
+    thread: NDArray[np.int64]
     kind: NDArray[np.int8]
 
     def __len__(self) -> int:

@@ -141,7 +141,7 @@ def _with_ranks(
                 rank = manifest.rank_of.get(content.path.resolve())
             if rank is None:
                 rank = ranks.named_rank(content.path.absolute(), found.root)
-                from_names.append(str(content.path))
+                from_names.append(discovery.shown(content.path))
             if rank is None:
                 unnamed.append(recording.trace)
             else:
@@ -213,9 +213,8 @@ def _about_ranks(run: Run) -> list[Warn]:
     ]
     if run.world_size is None:
         files = len({trace.path for trace in run.traces})
-        warnings.append(
-            Warn("world_size_unknown", f"{files} files; the files do not tell the world size")
-        )
+        counted = f"{files} file{'' if files == 1 else 's'}"
+        warnings.append(Warn("world_size_unknown", f"{counted}; the world size is not known"))
     if run.missing_ranks:
         warnings.append(
             Warn(

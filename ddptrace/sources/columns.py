@@ -44,6 +44,39 @@ class Codes(dict[Any, int]):
         return np.array([value in wanted for value in self], np.bool_)
 
 
+class Ids:
+    """Process and thread ids as int64: numbers as they are, other text as a number of its own."""
+
+    _FIRST_OF_TEXT = 1 << 62
+
+    def __init__(self) -> None:
+        self._texts = Codes()
+
+    def of(self, values: Sequence[object]) -> NDArray[np.int64]:
+        """Return the ids of values, one each."""
+        try:
+            return np.fromiter(values, np.int64, len(values))
+        except (TypeError, ValueError, OverflowError):
+            return np.array([self.one(value) for value in values], np.int64)
+
+    def one(self, value: object) -> int:
+        """Return the id of one value."""
+        try:
+            number = int(value)  # type: ignore[call-overload]  # whatever the file holds
+        except (TypeError, ValueError):
+            number = self._FIRST_OF_TEXT
+        if abs(number) < self._FIRST_OF_TEXT:
+            return int(number)
+        self._texts.setdefault(value, len(self._texts))
+        return self._FIRST_OF_TEXT + self._texts[value]
+
+    def text(self, number: int) -> str:
+        """Return what the file wrote for an id."""
+        if number < self._FIRST_OF_TEXT:
+            return str(number)
+        return str(list(self._texts)[number - self._FIRST_OF_TEXT])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Spans:
     """Complete events, one row each; codes index the lists of `Columns`.
@@ -56,8 +89,8 @@ class Spans:
     dur_ns: NDArray[np.int64]
     category: NDArray[np.int32]
     name: NDArray[np.int32]
-    process: NDArray[np.int32]
-    thread: NDArray[np.int32]
+    process: NDArray[np.int64]
+    thread: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +104,8 @@ class Work(Spans):
     graph_node: NDArray[np.bool_]
 
 
-_DTYPES = dict.fromkeys(("start_ns", "dur_ns", "correlation"), np.int64) | {"graph_node": np.bool_}
+_INT64 = ("start_ns", "dur_ns", "process", "thread", "correlation")
+_DTYPES = dict.fromkeys(_INT64, np.int64) | {"graph_node": np.bool_}
 Columned = TypeVar("Columned", Spans, Work)
 
 
@@ -86,8 +120,8 @@ class Columns:
     def __init__(self) -> None:
         self.category = Codes()
         self.name = Codes()
-        self.process = Codes()
-        self.thread = Codes()
+        self.process = Ids()
+        self.thread = Ids()
         self.stream = Codes()
         self.device = Codes()
         self.collective = Codes()
@@ -127,7 +161,10 @@ class Columns:
             self._add_metadata(event)
 
     def _categories(self, spans: Sequence[Any]) -> NDArray[np.int32]:
-        return self.category.of([span.pid if span.cat is None else span.cat for span in spans])
+        category = self.category.of([span.cat for span in spans])
+        if None in self.category:
+            return self.category.of([span.cat or span.pid for span in spans])
+        return category
 
     def _common(self, spans: Sequence[Any], category: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
         stamps = [span.ts for span in spans]

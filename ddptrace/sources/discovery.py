@@ -32,6 +32,11 @@ class Found:
         return self.named + self.others
 
 
+def shown(path: str | Path) -> str:
+    """Return a path as text that can be printed and written, whatever bytes its name holds."""
+    return str(path).encode("utf-8", "replace").decode()
+
+
 def find(paths: Sequence[str | Path]) -> Found:
     """Return the trace files that paths or glob patterns name; RunError when there are none."""
     named: dict[Path, None] = {}

@@ -47,7 +47,7 @@ def host_operations(host: HostRanges, names: Names) -> tuple[Ops, Names]:
 
 
 def inside(
-    thread: NDArray[np.int32],
+    thread: NDArray[np.int64],
     moment_ns: NDArray[np.int64],
     host: HostRanges,
     frames: NDArray[np.bool_],

@@ -17,6 +17,7 @@ from ddptrace.errors import ForeignFileError, TraceFileError
 from ddptrace.kernels import CALL_CATEGORIES, GPU_CATEGORIES, OPERATOR_CATEGORIES
 from ddptrace.sources import events, foreign
 from ddptrace.sources.columns import Columns
+from ddptrace.sources.discovery import shown
 from ddptrace.sources.event_stream import EventStream
 from ddptrace.sources.inflate import ByteSource, open_bytes
 from ddptrace.sources.salvage import Salvage, SharedFileError, document, salvage
@@ -61,22 +62,23 @@ def _collector_paused() -> Iterator[None]:
 
 def read_file(path: Path) -> Reading:
     """Return everything a file holds; TraceFileError or ForeignFileError when that is no trace."""
-    reading = Reading(str(path))
+    name = shown(path)
+    reading = Reading(name)
     try:
         source = open_bytes(path)
     except OSError as error:
-        raise TraceFileError(str(path), f"cannot be opened: {error.strerror}") from error
+        raise TraceFileError(name, f"cannot be opened: {error.strerror}") from error
     try:
         with _collector_paused():
             _read(source, reading)
     except SharedFileError:
         raise TraceFileError(
-            str(path),
+            name,
             "holds the headers of several traces: several ranks probably wrote to one path. "
             "Record again with the rank in every file name; `ddptrace capture` does so",
         ) from None
     except OSError as error:
-        raise TraceFileError(str(path), f"cannot be read: {error.strerror}") from error
+        raise TraceFileError(name, f"cannot be read: {error.strerror}") from error
     finally:
         source.close()
     return reading

@@ -23,7 +23,7 @@ class Launches:
 
     correlation: NDArray[np.int64]
     start_ns: NDArray[np.int64]
-    thread: NDArray[np.int32]
+    thread: NDArray[np.int64]
     is_graph: NDArray[np.bool_]
 
     def rows_of(self, correlation: NDArray[np.int64]) -> NDArray[np.intp]:
@@ -145,8 +145,8 @@ def _in_backward(
     if engine.any():
         return inside(thread, _at(calls.start_ns, row), host, engine)
     threads = [
-        code
-        for thread, code in columns.thread.items()
-        if any(map(kernels.is_backward_thread, columns.thread_names.get(thread, [])))
+        columns.thread.one(thread)
+        for thread, labels in columns.thread_names.items()
+        if any(map(kernels.is_backward_thread, labels))
     ]
     return np.isin(thread, threads)

@@ -74,7 +74,7 @@ def read_kineto(path: Path, comm: re.Pattern[str] | None) -> list[Recording]:
         _refuse_several_processes(reading, events)
         return [_recording(reading, events, kineto_facts.told_rank(reading.header), comm)]
     return [
-        _recording(reading, _of_rank(events, reading.columns, rank_of, rank), rank, comm)
+        _recording(reading, _of_rank(events, rank_of, rank), rank, comm)
         for rank in sorted(set(rank_of.values()))
     ]
 
@@ -88,7 +88,7 @@ def _sorted_out(columns: Columns) -> _Events:
         return take(work, columns.category.where(spelled)[work.category])
 
     capitals = rows(kernels.OPERATOR_CATEGORIES | kernels.ANNOTATION_CATEGORIES)
-    if capitals.start_ns.size:
+    if len(capitals.start_ns):
         host = Spans(
             *(
                 np.concatenate((getattr(host, column.name), getattr(capitals, column.name)))
@@ -99,21 +99,21 @@ def _sorted_out(columns: Columns) -> _Events:
 
 
 def _merged_ranks(columns: Columns) -> dict[int, int]:
-    """Return the rank of each process code whose label names one: files of all ranks do so."""
+    """Return the rank of each process whose label names one: files of all ranks do so."""
     found = {}
     for process, labels in columns.process_names.items():
         named = next(filter(None, map(_MERGED_RANK.search, labels)), None)
-        if named and process in columns.process:
-            found[columns.process[process]] = int(named[1])
+        if named:
+            found[columns.process.one(process)] = int(named[1])
     return found
 
 
-def _of_rank(events: _Events, columns: Columns, rank_of: dict[int, int], rank: int) -> _Events:
-    mine = np.array([rank_of.get(code) == rank for code in range(len(columns.process))], np.bool_)
+def _of_rank(events: _Events, rank_of: dict[int, int], rank: int) -> _Events:
+    mine = [process for process, of_process in rank_of.items() if of_process == rank]
     return _Events(
-        host=take(events.host, mine[events.host.process]),
-        calls=take(events.calls, mine[events.calls.process]),
-        gpu=take(events.gpu, mine[events.gpu.process]),
+        host=take(events.host, np.isin(events.host.process, mine)),
+        calls=take(events.calls, np.isin(events.calls.process, mine)),
+        gpu=take(events.gpu, np.isin(events.gpu.process, mine)),
     )
 
 
@@ -261,7 +261,8 @@ def _facts(reading: Reading, events: _Events, ops: Ops) -> Facts:
     """Return the header's facts, with the GPU and the process that most of the work was of."""
     found = Counter(ops.device.tolist()).most_common(1)
     device = found[0][0] if found and found[0][0] >= 0 else None
-    codes = np.concatenate((events.host.process, events.calls.process))
-    processes = list(reading.columns.process)
-    process = str(processes[np.bincount(codes).argmax()]) if codes.size else None
+    ids, counts = np.unique(
+        np.concatenate((events.host.process, events.calls.process)), return_counts=True
+    )
+    process = reading.columns.process.text(int(ids[counts.argmax()])) if ids.size else None
     return kineto_facts.facts(reading.header, device=device, process=process)
