@@ -73,7 +73,7 @@ def no_host() -> HostRanges:
         start_ns=np.empty(0, np.int64),
         end_ns=np.empty(0, np.int64),
         name=np.empty(0, np.int32),
-        thread=np.empty(0, np.int32),
+        thread=np.empty(0, np.int64),
         kind=np.empty(0, np.int8),
     )
 
