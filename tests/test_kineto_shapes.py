@@ -71,11 +71,6 @@ def noisy(count, cat="cpu_op"):
     return kineto
 
 
-def broken(value, reason):
-    """Mark one value of a parametrised test as one that the program gets wrong."""
-    return pytest.param(value, marks=pytest.mark.xfail(strict=True, reason=reason))
-
-
 # --- stamps
 
 
@@ -211,13 +206,11 @@ def test_every_writers_white_space_is_read(tmp_path, write, size):
     assert_plain(tmp_path, text)
 
 
-@pytest.mark.xfail(strict=True, reason="schemaVersion behind the events: taken for a 2nd trace")
 def test_every_header_key_may_stand_behind_the_events(tmp_path):
     kineto = plain()
     assert_plain(tmp_path, json.dumps({"traceEvents": kineto.events} | kineto.header))
 
 
-@pytest.mark.xfail(strict=True, reason="space before a bare list: only 64 bytes are looked at")
 def test_much_space_may_stand_before_a_bare_list(tmp_path):
     assert_plain(tmp_path, " " * 100 + json.dumps(plain().events))
 
@@ -255,7 +248,7 @@ def test_gzip_is_told_by_its_bytes_and_not_by_its_name(tmp_path):
     "length",
     [
         (1 << 17) - 2,
-        broken((1 << 17) - 1, "one byte of the next member's magic is taken for the end"),
+        (1 << 17) - 1,
         1 << 17,
         (1 << 17) + 1,
     ],
@@ -331,21 +324,23 @@ def test_numbers_that_json_does_not_have_are_read_as_none(tmp_path, value, cat):
     assert_plain(tmp_path, kineto.text().replace('"OD"', value))
 
 
-def _lost(cat):
-    return broken(cat, "a broken event that no figure needs makes the rank PARTIAL")
-
-
 @pytest.mark.parametrize(
     "cat",
-    ["cpu_op", "python_function", "ac2g"]
-    + [_lost(cat) for cat in ("Operator", "gpu_user_annotation", "cuda_sync", "overhead")],
+    [
+        "cpu_op",
+        "python_function",
+        "ac2g",
+        "Operator",
+        "gpu_user_annotation",
+        "cuda_sync",
+        "overhead",
+    ],
 )
 def test_a_broken_event_that_no_figure_needs_leaves_the_rank_whole(tmp_path, cat):
     kineto = plain().event(cat, "some work", 10, 1, odd="ODD").event("cpu_op", "aten::mm", 20, 1)
     assert_plain(tmp_path, kineto.text().replace("ODD", 'a "b" c'))
 
 
-@pytest.mark.xfail(strict=True, reason="a broken metadata event makes the rank PARTIAL")
 def test_quotes_in_the_label_of_a_process_leave_the_rank_whole(tmp_path):
     kineto = plain()
     label = {"ph": "M", "name": "process_name", "pid": kineto.pid, "args": {"name": "ODD"}}
@@ -361,22 +356,19 @@ def test_a_broken_event_of_the_gpu_makes_the_rank_partial(tmp_path, cat):
     assert row.overlap_ratio is row.hidden_comm_ns is row.exposed_comm_ns is row.idle_ns is None
 
 
-UNTYPED = "what salvage returns is decoded again: ValidationError, a traceback"
-
-
 @pytest.mark.parametrize(
     "odd",
     [
-        broken({"cat": 5}, UNTYPED),
+        {"cat": 5},
         {"cat": ["a"]},
         {"cat": None},
-        broken({"name": True}, UNTYPED),
+        {"name": True},
         {"name": ["a"]},
         {"name": None},
-        broken({"pid": True}, UNTYPED),
+        {"pid": True},
         {"pid": 10**30},
         {"tid": 1.5},
-        broken({"ts": True}, UNTYPED),
+        {"ts": True},
         {"ts": 10**30},
         {"ts": 1e300},
         {"ts": "1e9999999999999999999"},
@@ -386,7 +378,7 @@ UNTYPED = "what salvage returns is decoded again: ValidationError, a traceback"
         {"args": "x"},
         {"args": None},
         {"args": {"correlation": [1], "stream": {}}},
-        broken({"args": {"device": True}}, UNTYPED),
+        {"args": {"device": True}},
         {"ph": None},
         {"ph": "("},
         {"ph": 5},
@@ -412,7 +404,6 @@ def test_an_event_may_lack_any_field(tmp_path, field):
     ["[" * 20_000 + "]" * 20_000, "9" * 5000],
     ids=["deep", "long number"],
 )
-@pytest.mark.xfail(strict=True, reason="RecursionError and ValueError are not caught")
 def test_an_argument_beyond_any_limit_costs_no_figure(tmp_path, value):
     kineto = plain().event("cpu_op", "aten::mm", 10, 1, odd="ODD")
     kineto.events.insert(3, kineto.events.pop())
@@ -451,9 +442,6 @@ ID_SPELLINGS = {
         *(
             pytest.param(
                 *case,
-                marks=pytest.mark.xfail(
-                    strict=True, reason="the id is taken for none: a block or the last event"
-                ),
             )
             for case in (("63 bits", True), ("float", False), ("float", True))
         ),
@@ -679,7 +667,6 @@ def test_an_operation_that_outlasts_the_whole_next_one_is_cut_at_its_start(tmp_p
         pytest.param(
             {"device": 1},
             True,
-            marks=pytest.mark.xfail(strict=True, reason="every device in text is device -1"),
         ),
     ],
     ids=["streams", "streams in text", "GPUs", "GPUs in text"],
@@ -749,7 +736,6 @@ def test_processes_without_a_rank_in_their_label_are_refused(tmp_path):
         steps(tmp_path, merged(0, 1, label="python").text(), "merged.json")
 
 
-@pytest.mark.xfail(strict=True, reason="only processes with CUDA calls are counted")
 def test_host_processes_without_a_rank_in_their_label_are_refused(tmp_path):
     kineto = Kineto(rank=None)
     for pid in (1, 2):
@@ -777,7 +763,7 @@ def test_several_gpus_of_one_process_are_one_rank(tmp_path):
         {"baseTimeNanoseconds": "x"},
         {"baseTimeNanoseconds": None},
         {"baseTimeNanoseconds": 1.7e18},
-        broken({"baseTimeNanoseconds": 10**25}, "OverflowError when the stamps are shifted"),
+        {"baseTimeNanoseconds": 10**25},
     ],
     ids=json.dumps,
 )

@@ -16,6 +16,8 @@ from ddptrace.errors import UsageError
 if TYPE_CHECKING:
     from ddptrace.report import Report  # numpy behind it would slow `--help` down
 
+_LARGEST_RANK = 1_000_000
+
 
 def report(
     runs: Annotated[
@@ -97,7 +99,9 @@ def _rank_list(text: str) -> set[int]:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise UsageError(f"--ranks {text}: give numbers, such as 0,3 or 0-7")
-        ranks.update(range(int(first), int(last or first) + 1))
+        if int(last or first) < int(first):
+            raise UsageError(f"--ranks {text}: {part.strip()} runs backwards")
+        ranks.update(range(int(first), min(int(last or first), _LARGEST_RANK) + 1))
     return ranks
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ddptrace.engine import Progress, cores, map_each
-from ddptrace.errors import ForeignFileError, OwnReportError, RunError, TraceFileError
+from ddptrace.errors import ForeignFileError, OwnReportError, RunError, TraceFileError, UsageError
 from ddptrace.kernels import comm_pattern
 from ddptrace.model import Run, Trace, Warn
 from ddptrace.sources import discovery, ranks
@@ -44,11 +44,13 @@ def load_run(
     small files); `progress` is told how many files are read. Raises RunError when the files are
     not one run's, TraceFileError when none can be read, UsageError for a bad expression.
     """
+    if ranks is not None and not ranks:
+        raise UsageError("no rank is chosen; leave the choice out to read all")
     paths = [path] if isinstance(path, (str, Path)) else list(path)
     found = discovery.find(paths)
     read = partial(_read, comm_kernels=tuple(comm_kernels))
     comm_pattern(comm_kernels)
-    size = sum(file.stat().st_size for file in found.files)
+    size = discovery.total_bytes(found.files)
     jobs = jobs or max(min(cores(), size // _WORTH_A_PROCESS_BYTES), 1)
     contents = map_each(read, found.files, jobs=jobs, progress=progress)
     return _run(found, contents, ranks)
@@ -122,7 +124,7 @@ def _no_recordings(
 
 
 def _manifest(found: discovery.Found) -> Manifest:
-    folders = {file.parent for file in found.files} | {found.root}
+    folders = {file.parent for file in found.files} | {found.root, *found.folders}
     manifests = [read_manifest(folder) for folder in sorted(folders)]
     sizes = [manifest.world_size for manifest in manifests if manifest.world_size]
     rank_of = {path: rank for each in manifests for path, rank in each.rank_of.items()}
@@ -140,7 +142,8 @@ def _with_ranks(
             if rank is None:
                 rank = manifest.rank_of.get(content.path.resolve())
             if rank is None:
-                rank = ranks.named_rank(content.path.absolute(), found.root)
+                lone = len(contents) == 1
+                rank = ranks.named_rank(content.path.absolute(), found.root, lone=lone)
                 from_names.append(discovery.shown(content.path))
             if rank is None:
                 unnamed.append(recording.trace)

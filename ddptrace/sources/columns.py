@@ -223,8 +223,16 @@ def _identifiers(values: Sequence[object]) -> NDArray[np.int64]:
 
 
 def _identifier(value: object) -> int:
+    """Return one id; those beyond 63 bits keep their lower ones, which still tell them apart."""
     try:
         number = int(str(value), 0)
     except ValueError:
+        number = _whole(value)
+    return number % (1 << 63) if number > 0 else 0
+
+
+def _whole(value: object) -> int:
+    try:
+        return int(float(str(value)))
+    except (ValueError, OverflowError):
         return 0
-    return number if 0 < number < 1 << 62 else 0

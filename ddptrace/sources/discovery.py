@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +17,14 @@ _NSYS_SUFFIXES = (".sqlite", ".nsys-rep", ".qdrep", ".qdstrm")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The files of a run: `root` is the folder they have in common.
+    """The files of a run: `root` is the folder they have in common, `folders` those given by name.
 
     `named` files were asked for by name, so they must be traces; others lie in a folder that
     was, where other people's JSON may lie too.
     """
 
     root: Path
+    folders: tuple[Path, ...]
     named: tuple[Path, ...]
     others: tuple[Path, ...]
 
@@ -38,31 +40,54 @@ def shown(path: str | Path) -> str:
 
 
 def find(paths: Sequence[str | Path]) -> Found:
-    """Return the trace files that paths or glob patterns name; RunError when there are none."""
-    named: dict[Path, None] = {}
-    others: dict[Path, None] = {}
-    for path in _expanded(paths):
-        if path.is_dir():
-            others.update(dict.fromkeys(_in_folder(path)))
-        else:
-            named[path] = None
-    kept = [path for path in others if path not in named]
-    if not named and not kept:
-        raise RunError(_nothing_in([Path(path) for path in paths]))
-    return Found(_root([*named, *kept]), tuple(named), tuple(kept))
+    """Return the trace files that paths or glob patterns name; RunError when there are none.
+
+    A file that is named twice, or by a link to another one, is there once.
+    """
+    given = _expanded(paths)
+    folders = [path for path in given if path.is_dir()]
+    named = _distinct([path for path in given if path not in folders], ())
+    others = _distinct([path for folder in folders for path in _in_folder(folder)], named)
+    if not named and not others:
+        raise RunError(_nothing_in(folders))
+    return Found(_root([*named, *others]), tuple(folders), tuple(named), tuple(others))
+
+
+def _distinct(paths: Sequence[Path], known: Sequence[Path]) -> list[Path]:
+    """Return the paths of different files, links after what they point to, without known ones."""
+    seen = {path.resolve() for path in known}
+    kept = []
+    for path in sorted(paths, key=Path.is_symlink):
+        if path.resolve() not in seen:
+            seen.add(path.resolve())
+            kept.append(path)
+    return kept
 
 
 def _expanded(paths: Sequence[str | Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
-        if Path(path).exists():
-            found.append(Path(path))
-            continue
-        matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207  # Path.glob takes no absolute pattern
+        try:
+            matches = [str(path)] if Path(path).exists() else []
+        except OSError as error:
+            raise RunError(f"{shown(path)}: cannot be opened: {error.strerror}") from error
+        # Path.glob takes no absolute pattern.
+        matches = matches or sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207
         if not matches:
-            raise RunError(f"{path}: no such file or folder; give the folder that holds the traces")
+            raise RunError(
+                f"{shown(path)}: no such file or folder; give the folder that holds the traces"
+            )
         found += map(Path, matches)
     return found
+
+
+def total_bytes(paths: Sequence[Path]) -> int:
+    """Return the size of all files together; those that cannot be opened count nothing."""
+    size = 0
+    for path in paths:
+        with contextlib.suppress(OSError):
+            size += path.stat().st_size
+    return size
 
 
 def _in_folder(folder: Path) -> list[Path]:

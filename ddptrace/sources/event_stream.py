@@ -12,10 +12,10 @@ _BLOCK_BYTES = 1 << 19
 _HEADER_LIMIT_BYTES = 1 << 26
 
 _ARRAY_OPENER = re.compile(rb'"traceEvents"\s*:\s*\[')
+_LIST_OPENER = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _FIRST_KEY = re.compile(rb'\s*\{\s*("(?:ph|cat|name|pid|tid|ts|dur|args|id)")')
 # Quotes inside a JSON string are escaped, so this text cannot stand inside one.
 _BORDER = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)"')
-_BOM = b"\xef\xbb\xbf"
 
 
 class EventStream:
@@ -50,9 +50,9 @@ class EventStream:
         """Move the text before the first event out of the buffer; None without an array."""
         searched = 0
         while self._read():
-            text = bytes(memoryview(self._buffer)[: min(self._fill, 64)]).removeprefix(_BOM)
-            if text.lstrip()[:1] == b"[":
-                return self._cut_header(self._buffer.index(b"["))
+            opener = _LIST_OPENER.match(self._buffer, 0, self._fill)
+            if opener:
+                return self._cut_header(opener.end() - 1)
             opener = _ARRAY_OPENER.search(self._buffer, max(searched - 64, 0), self._fill)
             if opener:
                 return self._cut_header(opener.end() - 1)

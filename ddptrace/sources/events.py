@@ -85,6 +85,7 @@ def encode(documents: Iterable[Mapping[str, Any]]) -> bytes:
 
 def _narrow(document: Mapping[str, Any]) -> dict[str, Any]:
     event: dict[str, Any] = {key: _scalar(document.get(key)) for key in Span.__struct_fields__[:-1]}
+    event["cat"] = event["cat"] if isinstance(event["cat"], str) else None
     phase = document.get("ph")
     event["ph"] = phase if phase in ("X", "M") else "i"
     args = document.get("args")
@@ -96,7 +97,9 @@ def _narrow(document: Mapping[str, Any]) -> dict[str, Any]:
 def _scalar(value: object) -> int | str | None:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
-    return value if isinstance(value, int) else None
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if value.bit_length() < 64 else None
 
 
 def texts(raws: Iterable[msgspec.Raw]) -> list[str | None]:

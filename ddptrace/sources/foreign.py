@@ -21,13 +21,12 @@ def without_events(path: str, text: bytes, damage: str | None) -> TraceFileError
     if not start:
         what = f"the file is unreadable ({damage})" if damage else "the file is empty (0 bytes)"
         return TraceFileError(path, f"{what}; the rank wrote no trace: record it again")
-    if '"schemaVersion"' in start or '"deviceProperties"' in start:
-        return TraceFileError(path, "is cut short inside its header, before the first event")
     try:
         found = json.loads(start)
-    except json.JSONDecodeError as error:
-        reason = damage or f"line {error.lineno}: {error.msg}"
-        return TraceFileError(path, f"is neither a trace nor JSON ({reason})")
+    except (ValueError, RecursionError) as error:
+        if '"schemaVersion"' in start or '"deviceProperties"' in start:
+            return TraceFileError(path, "is cut short inside its header, before the first event")
+        return TraceFileError(path, f"is neither a trace nor JSON ({damage or _reason(error)})")
     if isinstance(found, dict) and {"schema", "nodes"} <= found.keys():
         return ForeignFileError(
             path,
@@ -37,6 +36,12 @@ def without_events(path: str, text: bytes, damage: str | None) -> TraceFileError
     if isinstance(found, dict) and {"schema", "steps", "summary", "diagnosis"} <= found.keys():
         return OwnReportError(path, "is a report of ddptrace; pass the traces it was made from")
     return ForeignFileError(path, "is JSON without `traceEvents`, so it is no trace")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"line {error.lineno}: {error.msg}"
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def kind_of_trace(columns: Columns) -> str | None:

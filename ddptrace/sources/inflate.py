@@ -76,7 +76,12 @@ class GzipBytes:
         return data
 
     def _next_member(self) -> bool:
-        rest = self._inflate.unused_data or self._file.read(_COMPRESSED_CHUNK_BYTES)
+        rest = self._inflate.unused_data
+        while len(rest) < len(_GZIP_MAGIC):
+            more = self._file.read(_COMPRESSED_CHUNK_BYTES)
+            if not more:
+                return False
+            rest += more
         if not rest.startswith(_GZIP_MAGIC):
             return False
         self._inflate = isal_zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)

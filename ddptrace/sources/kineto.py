@@ -14,7 +14,12 @@ from typing import Any
 import msgspec
 
 from ddptrace.errors import ForeignFileError, TraceFileError
-from ddptrace.kernels import CALL_CATEGORIES, GPU_CATEGORIES, OPERATOR_CATEGORIES
+from ddptrace.kernels import (
+    ANNOTATION_CATEGORIES,
+    CALL_CATEGORIES,
+    GPU_CATEGORIES,
+    OPERATOR_CATEGORIES,
+)
 from ddptrace.sources import events, foreign
 from ddptrace.sources.columns import Columns
 from ddptrace.sources.discovery import shown
@@ -22,8 +27,11 @@ from ddptrace.sources.event_stream import EventStream
 from ddptrace.sources.inflate import ByteSource, open_bytes
 from ddptrace.sources.salvage import Salvage, SharedFileError, document, salvage
 
-_EVENTS_KEY = re.compile(r',?\s*"traceEvents"\s*:\s*$')
-_HARMLESS_CATEGORIES = frozenset({"cpu_op", "python_function", "ac2g", "fwdbwd", "Trace"})
+_CATEGORY = re.compile(r'"cat"\s*:\s*"([^"]*)"')
+_COMPLETE = re.compile(r'"ph"\s*:\s*"X"')
+_OTHER_WRITER = re.compile(r'"traceEvents"\s*:|"ph"\s*:\s*"[A-Za-z]"')
+_HEADER_KEYS = frozenset({"schemaVersion", "deviceProperties", "distributedInfo", "trace_id"})
+_OURS = GPU_CATEGORIES.keys() | CALL_CATEGORIES | OPERATOR_CATEGORIES | ANNOTATION_CATEGORIES
 
 
 @dataclass(slots=True)
@@ -37,6 +45,7 @@ class Reading:
     path: str
     header: dict[str, Any] = field(default_factory=dict)
     columns: Columns = field(default_factory=Columns)
+    is_bare_list: bool = False
     cut: str | None = None
     lost: int = 0
     skipped: int = 0
@@ -88,42 +97,64 @@ def _read(source: ByteSource, reading: Reading) -> None:
     stream = EventStream(source)
     if stream.header is None:
         raise foreign.without_events(reading.path, stream.rest, source.damage)
+    after: list[str] = []
     for block in stream.blocks():
+        if after:
+            after.append(_text(block[1:-1], reading))
+            continue
         try:
             reading.columns.add(block)
-        except msgspec.MsgspecError:
-            # The block's own brackets: the opening one is not text of the file, the closing one
-            # lets a broken last event be told from a cut one.
-            _add_salvage(reading, _salvage(bytes(block[1:]), reading))
-    rest = _salvage(stream.rest, reading)
+        except (msgspec.MsgspecError, RecursionError):
+            # Without the opening bracket, which is not of the file; the closing one lets a broken
+            # last event be told from a cut one.
+            found = salvage(_text(block[1:], reading))
+            _add_salvage(reading, found)
+            after = [found.trailer[:-1]] if found.trailer else []
+    rest = salvage(_text(stream.rest, reading)) if not after else Salvage()
     _add_salvage(reading, rest)
-    reading.header = _header(stream.header, rest.trailer or "", reading)
-    bare_list = stream.header.strip(b"\xef\xbb\xbf \t\r\n") == b""
-    reading.cut = _cut(stream, rest, source.damage, bare_list=bare_list)
+    trailer = rest.trailer if not after else ",".join([*after, _text(stream.rest, reading)])
+    reading.is_bare_list = not stream.header.strip(b"\xef\xbb\xbf \t\r\n")
+    reading.header = _header(stream.header, trailer or "", reading)
+    rest.trailer = trailer
+    reading.cut = _cut(stream, rest, source.damage, bare_list=reading.is_bare_list)
 
 
-def _salvage(text: bytes, reading: Reading) -> Salvage:
-    if b"\0" in text:
+def _text(data: bytes | memoryview, reading: Reading) -> str:
+    """Return bytes of the file as text; what cannot be text is replaced, NUL bytes go."""
+    data = bytes(data)
+    if b"\0" in data:
         reading.repaired += 1
-        text = text.replace(b"\0", b"")
-    return salvage(text.decode("utf-8", "replace"))
+        data = data.replace(b"\0", b"")
+    return data.decode("utf-8", "replace")
 
 
 def _add_salvage(reading: Reading, found: Salvage) -> None:
     reading.columns.add(events.encode(found.events))
     reading.repaired += found.repaired
-    harmless = sum(category in _HARMLESS_CATEGORIES for category in found.lost_categories)
-    reading.skipped += harmless
-    reading.lost += len(found.lost_categories) - harmless
+    needed = sum(map(_is_needed, found.lost))
+    reading.lost += needed
+    reading.skipped += len(found.lost) - needed
+
+
+def _is_needed(piece: str) -> bool:
+    """Tell whether an unreadable event may be one that a figure needs: GPU work, a call, a mark."""
+    category = _CATEGORY.search(piece)
+    if category is None:
+        return _COMPLETE.search(piece) is not None
+    word = category[1].lower()
+    if word in GPU_CATEGORIES or word in CALL_CATEGORIES:
+        return True
+    return word in ANNOTATION_CATEGORIES and "ProfilerStep" in piece
 
 
 def _header(before: bytes, after: str, reading: Reading) -> dict[str, Any]:
-    text = _EVENTS_KEY.sub("", before.decode("utf-8", "replace").lstrip("\ufeff"))
-    if '"traceEvents"' in after or '"schemaVersion"' in after:
+    text = before.decode("utf-8", "replace").lstrip("\ufeff")
+    text = text[: text.rfind('"traceEvents"')].strip() if '"traceEvents"' in text else ""
+    if _OTHER_WRITER.search(after) or ('"schemaVersion"' in after and '"schemaVersion"' in text):
         raise SharedFileError
     try:
-        json.loads((text.strip() or "{") + "}", strict=False)
-    except json.JSONDecodeError:
+        json.loads((text.removesuffix(",") or "{") + "}", strict=False)
+    except ValueError:
         reading.repaired += 1
     return document(text) | document(after)
 
@@ -144,14 +175,16 @@ def _cut(stream: EventStream, rest: Salvage, damage: str | None, *, bare_list: b
 def check_is_pytorch(reading: Reading) -> None:
     """Raise ForeignFileError or TraceFileError for a trace without anything of PyTorch's in it."""
     columns = reading.columns
-    known = {str(category).lower() for category in columns.category}
-    if known & (GPU_CATEGORIES.keys() | CALL_CATEGORIES | OPERATOR_CATEGORIES):
+    if {str(category).lower() for category in columns.category} & _OURS:
         return
-    kind = foreign.kind_of_trace(columns)
+    ours = _HEADER_KEYS & reading.header.keys()
+    kind = None if ours else foreign.kind_of_trace(columns)
     if kind is not None:
         raise ForeignFileError(reading.path, kind)
     if reading.cut:
-        raise TraceFileError(reading.path, f"{reading.cut}; it holds no whole event")
+        raise TraceFileError(reading.path, f"{reading.cut}; it holds no event to measure")
+    if reading.is_bare_list and not columns.name:
+        raise ForeignFileError(reading.path, "is a JSON list without events, so it is no trace")
     raise TraceFileError(
         reading.path,
         "holds no events of PyTorch's profiler: nothing was recorded, or the profiler was stopped "

@@ -13,12 +13,15 @@ _VERSIONS = {
     "cupti_version": "cupti",
     "hip_runtime_version": "hip",
 }
+_LARGEST_NS = 1 << 62
+_LARGEST_WORLD = 1_000_000  # beyond it a number is damage, not a job
 _OPTIONS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
 
 
 def base_ns(header: Mapping[str, Any]) -> int | None:
     """Return the Unix time in ns that the stamps count from; None when the header has none."""
-    return _integer(header.get("baseTimeNanoseconds")) or None
+    base = _integer(header.get("baseTimeNanoseconds"))
+    return base if base is not None and 0 < base < _LARGEST_NS else None
 
 
 def told_rank(header: Mapping[str, Any]) -> int | None:
@@ -33,7 +36,7 @@ def facts(header: Mapping[str, Any], *, device: int | None, process: str | None)
     world_size = _integer(distributed.get("world_size"))
     backend = distributed.get("backend")
     return Facts(
-        world_size=world_size if world_size and world_size > 0 else None,
+        world_size=world_size if world_size and 0 < world_size <= _LARGEST_WORLD else None,
         backend=str(backend) if backend else None,
         device_name=_device_name(header, device),
         process=process,

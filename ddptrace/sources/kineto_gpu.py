@@ -121,7 +121,11 @@ def _kinds(
 
 
 def _device_numbers(columns: Columns) -> NDArray[np.int32]:
-    numbers = [value if isinstance(value, int) else -1 for value in columns.device]
+    """Return the number of each device; devices that are no numbers get negative ones."""
+    numbers = [
+        -1 if value is None else int(str(value)) if str(value).isdecimal() else -2 - code
+        for value, code in columns.device.items()
+    ]
     return np.array(numbers, np.int64).astype(np.int32)
 
 

@@ -118,11 +118,13 @@ def _of_rank(events: _Events, rank_of: dict[int, int], rank: int) -> _Events:
 
 
 def _refuse_several_processes(reading: Reading, events: _Events) -> None:
-    launching = np.unique(events.calls.process)
-    if launching.size > 1:
+    nobody = reading.columns.process.one(None)
+    working = np.unique(events.calls.process if events.calls.process.size else events.host.process)
+    working = working[working != nobody]
+    if working.size > 1:
         raise TraceFileError(
             reading.path,
-            f"holds {launching.size} processes and does not say which rank each is: pass each "
+            f"holds {working.size} processes and does not say which rank each is: pass each "
             'rank\'s own file, or name the merged processes "RANK 0", "RANK 1", …',
         )
 

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from ddptrace.kernels import CALL_CATEGORIES, GPU_CATEGORIES
+
 _SPACE = re.compile(r"[\s,]*")
 _BORDER = re.compile(r'\}\s*,\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)")')
 _ARRAY_END = re.compile(r"\}\s*,?\s*\](?=\s*(?:,|\}|$))")
@@ -19,9 +21,18 @@ _NAME = re.compile(
     r'("name"\s*:\s*")(.*?)("\s*,\s*"(?:ph|cat|pid|tid|ts|dur|args)"\s*:)', re.DOTALL
 )
 _KEY = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*')
-_CATEGORY = re.compile(r'"cat"\s*:\s*"([^"]*)"')
+_FIELD = re.compile(
+    r'"(ph|cat|name|pid|tid|ts|dur|stream|device|correlation|Collective name|graph node id)"'
+    r'\s*:\s*("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*)'
+)
+_TOP_FIELDS = frozenset({"ph", "cat", "name", "pid", "tid", "ts", "dur"})
 # Numbers stay text: a float would lose the digits that stamps.py needs.
-_READER = json.JSONDecoder(strict=False, parse_float=str, parse_constant=lambda _: None)
+_READER = json.JSONDecoder(
+    strict=False,
+    parse_float=str,
+    parse_int=lambda digits: int(digits) if len(digits) < 20 else digits,
+    parse_constant=lambda _: None,
+)
 _PLAIN_READER = json.JSONDecoder(strict=False)
 
 
@@ -31,14 +42,14 @@ class SharedFileError(ValueError):
 
 @dataclass(slots=True)
 class Salvage:
-    """Events read one by one; `lost_categories` has one entry for each that could not be read.
+    """Events read one by one; `lost` has the text of each that could not be read.
 
     `trailer` is the text after the end of the array, None when the end was not reached; `cut_at`
     is the character at which the text stops inside an event.
     """
 
     events: list[dict[str, Any]] = field(default_factory=list)
-    lost_categories: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
     repaired: int = 0
     trailer: str | None = None
     cut_at: int | None = None
@@ -70,7 +81,7 @@ def _one_event(text: str, position: int, found: Salvage) -> int:
     """Add the event at `position` to `found`; return where the next one may start."""
     try:
         event, after = _READER.raw_decode(text, position)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return _broken_event(text, position, found)
     if isinstance(event, dict):
         if not _HEADER_KEYS.isdisjoint(event):
@@ -92,8 +103,7 @@ def _broken_event(text: str, position: int, found: Salvage) -> int:
     elif end is None:
         found.cut_at = position
     else:
-        category = _CATEGORY.search(piece)
-        found.lost_categories.append(category[1] if category else "")
+        found.lost.append(piece)
     return position + len(piece)
 
 
@@ -105,11 +115,26 @@ def repaired_event(piece: str) -> dict[str, Any] | None:
     for candidate in (mended, requoted):
         try:
             event = _READER.decode(candidate.strip())
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             continue
         if isinstance(event, dict):
             return event
-    return None
+    return _scraped(requoted)
+
+
+def _scraped(piece: str) -> dict[str, Any] | None:
+    """Return the fields that can be found in the text of an event whose arguments are broken.
+
+    None unless they hold all that a figure needs of an event of its category.
+    """
+    fields: dict[str, Any] = {}
+    for found in _FIELD.finditer(piece):
+        fields.setdefault(found[1], json.loads(found[2], strict=False, parse_float=str))
+    joined = str(fields.get("cat")).lower() in GPU_CATEGORIES.keys() | CALL_CATEGORIES
+    if not {"ph", "name", "ts", "dur", *(["correlation"] if joined else [])} <= fields.keys():
+        return None
+    event = {key: value for key, value in fields.items() if key in _TOP_FIELDS}
+    return event | {"args": {key: fields[key] for key in fields.keys() - _TOP_FIELDS}}
 
 
 def _quoted(name: str) -> str:
@@ -124,6 +149,6 @@ def document(text: str) -> dict[str, Any]:
         position = key.end()
         try:
             pairs[key[1]], position = _PLAIN_READER.raw_decode(text, position)
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             continue
     return pairs

@@ -55,7 +55,12 @@ def _one(stamp: Stamp) -> int:
         raise TextNeededError
     text = str(stamp)
     whole, _, fraction = text.partition(".")
-    if whole.isdecimal() and (not fraction or fraction.isdecimal()) and len(fraction) <= 3:
+    if (
+        len(whole) < 20
+        and whole.isdecimal()
+        and (not fraction or fraction.isdecimal())
+        and len(fraction) <= 3
+    ):
         return _bounded(int(whole) * 1000 + int(fraction.ljust(3, "0")))
     try:
         return _bounded(round(Decimal(text) * 1000))
