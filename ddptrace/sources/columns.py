@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import compress
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ddptrace.kernels import ANNOTATION_CATEGORIES, OPERATOR_CATEGORIES, STACK_CATEGORY
+from ddptrace.kernels import (
+    ANNOTATION_CATEGORIES,
+    CALL_CATEGORIES,
+    GPU_CATEGORIES,
+    OPERATOR_CATEGORIES,
+    STACK_CATEGORY,
+)
 from ddptrace.sources.events import (
-    DECODER,
+    KNOWN_DECODER,
     NO_ARGS,
+    NUMBER_DECODER,
     TEXT_DECODER,
+    KnownSpan,
     Metadata,
     Span,
     TextSpan,
@@ -22,8 +31,17 @@ from ddptrace.sources.events import (
 )
 from ddptrace.sources.stamps import TextNeededError, to_ns
 
-_DROPPED_CATEGORIES = frozenset({STACK_CATEGORY, "gpu_user_annotation", "Trace", "overhead"})
-_HOST_CATEGORIES = OPERATOR_CATEGORIES | ANNOTATION_CATEGORIES
+_OTHER, _HOST, _CALL, _GPU = range(4)
+
+
+def _sort(category: object) -> int:
+    """Return what events of a category are; only the sorts above _OTHER are kept."""
+    word = str(category).lower()
+    if word in OPERATOR_CATEGORIES or word in ANNOTATION_CATEGORIES:
+        return _HOST
+    if word in CALL_CATEGORIES:
+        return _CALL
+    return _GPU if word in GPU_CATEGORIES else _OTHER
 
 
 class Codes(dict[Any, int]):
@@ -37,11 +55,6 @@ class Codes(dict[Any, int]):
             for value in dict.fromkeys(values):
                 self.setdefault(value, len(self))
             return np.fromiter(map(self.__getitem__, values), np.int32, len(values))
-
-    def where(self, chosen: Iterable[object]) -> NDArray[np.bool_]:
-        """Return for each code whether its value is among the chosen ones."""
-        wanted = frozenset(chosen)
-        return np.array([value in wanted for value in self], np.bool_)
 
 
 class Ids:
@@ -94,19 +107,23 @@ class Spans:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Work(Spans):
-    """Calls or GPU operations: spans with what their arguments say; a correlation of 0 is none."""
+class Calls(Spans):
+    """Calls of the GPU's runtime or driver; a correlation of 0 is none."""
 
     correlation: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GpuSpans(Calls):
+    """GPU operations, with what their arguments say."""
+
     stream: NDArray[np.int32]
     device: NDArray[np.int32]
     collective: NDArray[np.int32]
     graph_node: NDArray[np.bool_]
 
 
-_INT64 = ("start_ns", "dur_ns", "process", "thread", "correlation")
-_DTYPES = dict.fromkeys(_INT64, np.int64) | {"graph_node": np.bool_}
-Columned = TypeVar("Columned", Spans, Work)
+Columned = TypeVar("Columned", Spans, Calls, GpuSpans)
 
 
 def take(table: Columned, rows: NDArray[Any]) -> Columned:
@@ -128,48 +145,58 @@ class Columns:
         self.process_names: dict[object, list[str]] = {}
         self.thread_names: dict[object, list[str]] = {}
         self.stack_events = 0
-        self._pieces: dict[str, list[NDArray[Any]]] = {column.name: [] for column in fields(Work)}
-        self._decoder = DECODER
-        self._span_type: type[Span] | type[TextSpan] = Span
+        self._sort_of = np.empty(0, np.int8)
+        self._pieces: dict[str, list[NDArray[Any]]] = {}
+        self._decoder = KNOWN_DECODER
+        self._span_type: type = KnownSpan
 
     def add(self, block: bytes | memoryview) -> None:
         """Add the events of a JSON array; msgspec.MsgspecError leaves everything as it was."""
-        events = self._decoder.decode(block)
         try:
-            self._add(events)
+            self._add(self._decoder.decode(block), self._span_type)
+        except msgspec.ValidationError:
+            if self._span_type is not KnownSpan:
+                raise
+            # An unheard-of category, or odd types: this decoder takes more, and longer.
+            self._decoder, self._span_type = NUMBER_DECODER, Span
+            self.add(block)
         except TextNeededError:
             # From here on every number of this file is read as text: slower, and exact.
             self._decoder, self._span_type = TEXT_DECODER, TextSpan
-            self._add(self._decoder.decode(block))
+            self.add(block)
 
-    def _add(self, events: Sequence[Any]) -> None:
-        span_type = self._span_type
-        spans = [event for event in events if type(event) is span_type]
+    def _add(self, events: Sequence[Any], span_type: type) -> None:
+        spans: list[Any] = [event for event in events if type(event) is span_type]
         category = self._categories(spans)
-        dropped = self.category.where(_DROPPED_CATEGORIES)[category]
-        if dropped.any():
-            stacks = self.category.where({STACK_CATEGORY})[category]
-            self.stack_events += int(stacks.sum())
-            spans = list(compress(spans, ~dropped))
-            category = category[~dropped]
-        columns = self._common(spans, category)
-        is_work = ~self.category.where(_HOST_CATEGORIES)[category]
-        columns |= self._details([span.args or NO_ARGS for span in compress(spans, is_work)])
+        sort = self._sort_of[category]
+        kept = sort != _OTHER
+        if not kept.all():
+            stacks = self.category.get(STACK_CATEGORY, -1)
+            self.stack_events += int((category == stacks).sum())
+            spans, category, sort = list(compress(spans, kept)), category[kept], sort[kept]
+        columns = self._common(spans, category) | {"sort": sort}
+        args = [span.args or NO_ARGS for span in compress(spans, sort >= _CALL)]
+        columns["correlation"] = _identifiers([arg.correlation for arg in args])
+        columns |= self._details(list(compress(args, sort[sort >= _CALL] == _GPU)))
         for name, column in columns.items():
-            self._pieces[name].append(column)
+            self._pieces.setdefault(name, []).append(column)
         for event in [event for event in events if type(event) is Metadata]:
             self._add_metadata(event)
 
     def _categories(self, spans: Sequence[Any]) -> NDArray[np.int32]:
         category = self.category.of([span.cat for span in spans])
         if None in self.category:
-            return self.category.of([span.cat or span.pid for span in spans])
+            category = self.category.of(
+                [span.pid if span.cat is None else span.cat for span in spans]
+            )
+        if len(self.category) > self._sort_of.size:
+            self._sort_of = np.array([_sort(value) for value in self.category], np.int8)
         return category
 
     def _common(self, spans: Sequence[Any], category: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
         stamps = [span.ts for span in spans]
         lengths = [span.dur for span in spans]
-        if self._decoder is TEXT_DECODER:
+        if self._span_type is TextSpan:
             stamps, lengths = texts(stamps), texts(lengths)
         return {
             "start_ns": to_ns(stamps),
@@ -182,7 +209,6 @@ class Columns:
 
     def _details(self, args: Sequence[Any]) -> dict[str, NDArray[Any]]:
         return {
-            "correlation": _identifiers([arg.correlation for arg in args]),
             "stream": self.stream.of([arg.stream for arg in args]),
             "device": self.device.of([arg.device for arg in args]),
             "collective": self.collective.of([arg.collective for arg in args]),
@@ -198,26 +224,32 @@ class Columns:
         elif event.name == "thread_name":
             self.thread_names.setdefault(event.tid, []).append(str(event.args.name))
 
-    def finish(self) -> tuple[Spans, Work]:
-        """Return the host's spans and the work of the whole file; the pieces are given up."""
+    def finish(self) -> tuple[Spans, Calls, GpuSpans]:
+        """Return the host's spans, the calls and the GPU's work; the pieces are given up."""
+        if not self._pieces:
+            self._add([], self._span_type)
         # One column at a time, so that no more than one is held twice.
-        whole = {name: self._joined(name) for name in list(self._pieces)}
-        is_host = self.category.where(_HOST_CATEGORIES)[whole["category"]]
-        common = [column.name for column in fields(Spans)]
-        host = Spans(*(whole[name][is_host] for name in common))
-        for name in common:
-            whole[name] = whole[name][~is_host]
-        return host, Work(**whole)
+        whole = {name: np.concatenate(self._pieces.pop(name)) for name in list(self._pieces)}
+        sort = whole["sort"]
+        is_host, is_call, is_gpu = (sort == one for one in (_HOST, _CALL, _GPU))
+        by_work = sort[sort >= _CALL]
 
-    def _joined(self, name: str) -> NDArray[Any]:
-        pieces = self._pieces.pop(name)
-        return np.concatenate(pieces) if pieces else np.empty(0, _DTYPES.get(name, np.int32))
+        def common(rows: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+            return {column.name: whole[column.name][rows] for column in fields(Spans)}
+
+        correlation = whole["correlation"]
+        details = {name: whole[name] for name in ("stream", "device", "collective", "graph_node")}
+        return (
+            Spans(**common(is_host)),
+            Calls(**common(is_call), correlation=correlation[by_work == _CALL]),
+            GpuSpans(**common(is_gpu), correlation=correlation[by_work == _GPU], **details),
+        )
 
 
 def _identifiers(values: Sequence[object]) -> NDArray[np.int64]:
     """Return correlation ids as integers, 0 (which CUPTI never gives) where there is none."""
     try:
-        return np.array(values, np.int64)
+        return np.fromiter(values, np.int64, len(values))
     except (TypeError, ValueError, OverflowError):
         return np.array([_identifier(value) for value in values], np.int64)
 

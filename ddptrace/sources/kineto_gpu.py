@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ddptrace import kernels
 from ddptrace.kernels import Kind
 from ddptrace.model import NEVER_NS, HostRanges, Ops
-from ddptrace.sources.columns import Columns, Work, take
+from ddptrace.sources.columns import Calls, Columns, GpuSpans, take
 from ddptrace.sources.host_run import inside
 from ddptrace.sources.names import Names, collective_codes
 
@@ -34,7 +34,7 @@ class Launches:
         return np.where(self.correlation[row] == correlation, row, -1)
 
 
-def launches(calls: Work, names: Names) -> Launches:
+def launches(calls: Calls, names: Names) -> Launches:
     """Return the earliest call of each correlation id."""
     known = calls.correlation > 0
     calls = take(calls, known & (calls.start_ns != NEVER_NS))
@@ -49,13 +49,13 @@ def launches(calls: Work, names: Names) -> Launches:
     )
 
 
-def lost_graphs(calls: Launches, gpu: Work) -> NDArray[np.int64]:
+def lost_graphs(calls: Launches, gpu: GpuSpans) -> NDArray[np.int64]:
     """Return when graphs were launched of which no operation was recorded."""
     lost = calls.is_graph & ~np.isin(calls.correlation, gpu.correlation)
     return np.sort(calls.start_ns[lost])
 
 
-def without_lost_stamps(gpu: Work) -> tuple[Work, int]:
+def without_lost_stamps(gpu: GpuSpans) -> tuple[GpuSpans, int]:
     """Return the operations with usable times, and how many were dropped.
 
     CUPTI writes 0 for a start and an end that it does not know.
@@ -66,7 +66,7 @@ def without_lost_stamps(gpu: Work) -> tuple[Work, int]:
 
 
 def gpu_operations(
-    gpu: Work, calls: Launches, host: HostRanges, columns: Columns, comm: re.Pattern[str] | None
+    gpu: GpuSpans, calls: Launches, host: HostRanges, columns: Columns, comm: re.Pattern[str] | None
 ) -> tuple[Ops, Names]:
     """Return the operations, unsorted, and the names that their codes stand for.
 
@@ -105,7 +105,7 @@ def _at(column: NDArray[Any], row: NDArray[np.intp]) -> NDArray[Any]:
 
 
 def _kinds(
-    gpu: Work, columns: Columns, names: Names, comm: re.Pattern[str] | None
+    gpu: GpuSpans, columns: Columns, names: Names, comm: re.Pattern[str] | None
 ) -> NDArray[np.int8]:
     by_category = [
         kernels.GPU_CATEGORIES.get(str(category).lower(), Kind.COMPUTE)
@@ -129,7 +129,7 @@ def _device_numbers(columns: Columns) -> NDArray[np.int32]:
     return np.array(numbers, np.int64).astype(np.int32)
 
 
-def _in_graph(gpu: Work) -> NDArray[np.bool_]:
+def _in_graph(gpu: GpuSpans) -> NDArray[np.bool_]:
     """Tell which operations are nodes of a CUDA graph: all nodes share their launch's id."""
     _, place, count = np.unique(gpu.correlation, return_inverse=True, return_counts=True)
     shared = (count > 1)[place.reshape(-1)] & (gpu.correlation > 0)

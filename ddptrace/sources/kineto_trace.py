@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +25,7 @@ from ddptrace.model import (
     Warn,
 )
 from ddptrace.sources import kineto_facts, notices
-from ddptrace.sources.columns import Columns, Spans, Work, take
+from ddptrace.sources.columns import Calls, Columns, GpuSpans, Spans, take
 from ddptrace.sources.host_run import host_operations
 from ddptrace.sources.kineto import Reading, check_is_pytorch, read_file
 from ddptrace.sources.kineto_gpu import (
@@ -56,8 +55,8 @@ class _Events:
     """The rows of one rank by what they are; times are still those of the file."""
 
     host: Spans
-    calls: Work
-    gpu: Work
+    calls: Calls
+    gpu: GpuSpans
 
 
 def read_kineto(path: Path, comm: re.Pattern[str] | None) -> list[Recording]:
@@ -68,7 +67,7 @@ def read_kineto(path: Path, comm: re.Pattern[str] | None) -> list[Recording]:
     """
     reading = read_file(path)
     check_is_pytorch(reading)
-    events = _sorted_out(reading.columns)
+    events = _Events(*reading.columns.finish())
     rank_of = _merged_ranks(reading.columns)
     if len(set(rank_of.values())) < 2:
         _refuse_several_processes(reading, events)
@@ -77,25 +76,6 @@ def read_kineto(path: Path, comm: re.Pattern[str] | None) -> list[Recording]:
         _recording(reading, _of_rank(events, rank_of, rank), rank, comm)
         for rank in sorted(set(rank_of.values()))
     ]
-
-
-def _sorted_out(columns: Columns) -> _Events:
-    """Sort the rows by what they are; old spellings of host categories stand among the work."""
-    host, work = columns.finish()
-
-    def rows(categories: Container[str]) -> Work:
-        spelled = [value for value in columns.category if str(value).lower() in categories]
-        return take(work, columns.category.where(spelled)[work.category])
-
-    capitals = rows(kernels.OPERATOR_CATEGORIES | kernels.ANNOTATION_CATEGORIES)
-    if len(capitals.start_ns):
-        host = Spans(
-            *(
-                np.concatenate((getattr(host, column.name), getattr(capitals, column.name)))
-                for column in fields(Spans)
-            )
-        )
-    return _Events(host, calls=rows(kernels.CALL_CATEGORIES), gpu=rows(kernels.GPU_CATEGORIES))
 
 
 def _merged_ranks(columns: Columns) -> dict[int, int]:
