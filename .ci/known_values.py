@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,20 @@ def differs(found: int | None, known: float | None) -> bool:
     return abs(found - known) > TOLERANCE_NS
 
 
+def not_adding_up(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """Return the rows whose known parts do not add up to their step and their communication."""
+    wrong = []
+    for row in rows:
+        parts = [
+            row[name] for name in ("compute_ns", "exposed_comm_ns", "exposed_mem_ns", "idle_ns")
+        ]
+        comm = [row["hidden_comm_ns"], row["exposed_comm_ns"]]
+        for whole, found in ((row["step_ns"], parts), (row["comm_ns"], comm)):
+            if None not in (whole, *found) and sum(found) != whole:
+                wrong.append(f"rank {row['rank']} step {row['step']}: {found} is not {whole}")
+    return wrong
+
+
 def is_nsys(path: Path) -> bool:
     """Tell whether a set is of Nsight Systems."""
     return path.suffix == ".sqlite" or any(path.rglob("*.sqlite"))
@@ -72,7 +87,8 @@ def check_set(folder: Path, known: dict[str, list[dict[str, Any]]]) -> list[str]
                 for name, value in step.items()
                 if name not in NOT_COMPARED and differs(row.get(name, -1), value)
             ]
-    return wrong + [f"rank {rank} step {step} is not known" for rank, step in rows]
+    wrong += [f"rank {rank} step {step} is not known" for rank, step in rows]
+    return wrong + not_adding_up(document["steps"])
 
 
 def compare_case(row: dict[str, Any], values: dict[str, float | None], where: str) -> list[str]:
@@ -99,7 +115,7 @@ def check_case(folder: Path, known: dict[str, Any]) -> list[str]:
         wrong += compare_case(by_rank.get("0", {}), known["default"], "default")
         taught = report(folder, "--comm-kernel", COLLECTIVES_OF_CASES) or {"steps": [{}]}
         wrong += compare_case(taught["steps"][0], known["with_pattern"], "with pattern")
-    return wrong
+    return wrong + not_adding_up(document["steps"])
 
 
 def check_refused(run: Path, words: str) -> list[str]:

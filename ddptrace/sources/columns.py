@@ -31,6 +31,7 @@ from ddptrace.sources.events import (
 )
 from ddptrace.sources.stamps import TextNeededError, to_ns
 
+_NAMES_KEPT = 100
 _OTHER, _HOST, _CALL, _GPU = range(4)
 
 
@@ -145,6 +146,9 @@ class Columns:
         self.process_names: dict[object, list[str]] = {}
         self.thread_names: dict[object, list[str]] = {}
         self.stack_events = 0
+        self.dropped_names: list[
+            str
+        ] = []  # of the first dropped spans: they tell whose trace it is
         self._sort_of = np.empty(0, np.int8)
         self._pieces: dict[str, list[NDArray[Any]]] = {}
         self._decoder = KNOWN_DECODER
@@ -173,6 +177,8 @@ class Columns:
         if not kept.all():
             stacks = self.category.get(STACK_CATEGORY, -1)
             self.stack_events += int((category == stacks).sum())
+            if len(self.dropped_names) < _NAMES_KEPT:
+                self.dropped_names += [str(span.name) for span in compress(spans, ~kept)]
             spans, category, sort = list(compress(spans, kept)), category[kept], sort[kept]
         columns = self._common(spans, category) | {"sort": sort}
         args = [span.args or NO_ARGS for span in compress(spans, sort >= _CALL)]

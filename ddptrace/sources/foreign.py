@@ -48,11 +48,11 @@ def kind_of_trace(columns: Columns) -> str | None:
     """Return whose Chrome trace this is, None when nothing says that it is another program's."""
     labels = [label for labels in columns.process_names.values() for label in labels]
     labels += [label for labels in columns.thread_names.values() for label in labels]
-    words = labels + [str(name) for name in columns.name]
+    words = labels + columns.dropped_names
     xla = any(_OTHER_PROFILERS[-1][0].search(label) for label in labels)
     for pattern, kind in _OTHER_PROFILERS:
         if xla and any(pattern.search(word) for word in words):
             return f"is {kind}, not one of PyTorch; ddptrace reads torch.profiler's traces"
-    if columns.name:
+    if columns.dropped_names:
         return "is a Chrome trace, but not one of PyTorch's profiler"
     return None

@@ -183,7 +183,7 @@ def check_is_pytorch(reading: Reading) -> None:
         raise ForeignFileError(reading.path, kind)
     if reading.cut:
         raise TraceFileError(reading.path, f"{reading.cut}; it holds no event to measure")
-    if reading.is_bare_list and not columns.name:
+    if reading.is_bare_list and not columns.dropped_names:
         raise ForeignFileError(reading.path, "is a JSON list without events, so it is no trace")
     raise TraceFileError(
         reading.path,
