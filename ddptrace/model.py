@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -41,10 +41,6 @@ class Mark:
     start_ns: int
     end_ns: int
 
-    def shifted(self, by_ns: int) -> Mark:
-        """Return the same mark on a clock that shows `by_ns` more."""
-        return replace(self, start_ns=self.start_ns + by_ns, end_ns=self.end_ns + by_ns)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ops:
@@ -79,15 +75,6 @@ class Ops:
         """Return the operations of one kind."""
         return self.take(self.kind == kind)
 
-    def shifted(self, by_ns: int) -> Ops:
-        """Return the same operations on a clock that shows `by_ns` more."""
-        return replace(
-            self,
-            start_ns=self.start_ns + by_ns,
-            end_ns=self.end_ns + by_ns,
-            launch_ns=np.where(self.launch_ns == NEVER_NS, NEVER_NS, self.launch_ns + by_ns),
-        )
-
 
 class HostKind(IntEnum):
     """What a host range is; the values are those of the column `kind` of `HostRanges`."""
@@ -112,10 +99,6 @@ class HostRanges:
 
     def __len__(self) -> int:
         return int(self.start_ns.size)
-
-    def shifted(self, by_ns: int) -> HostRanges:
-        """Return the same ranges on a clock that shows `by_ns` more."""
-        return replace(self, start_ns=self.start_ns + by_ns, end_ns=self.end_ns + by_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,22 +234,22 @@ class Columns:
         """Return the host's spans, the calls and the GPU's work; the pieces are given up."""
         if not self._pieces:
             self._add([], self._span_type)
+        sort = np.concatenate(self._pieces.pop("sort"))
+        rows = {Spans: sort == _HOST, Calls: sort == _CALL, GpuSpans: sort == _GPU}
+        columns: dict[type, dict[str, NDArray[Any]]] = {table: {} for table in rows}
         # One column at a time, so that no more than one is held twice.
-        whole = {name: np.concatenate(self._pieces.pop(name)) for name in list(self._pieces)}
-        sort = whole["sort"]
-        is_host, is_call, is_gpu = (sort == one for one in (_HOST, _CALL, _GPU))
+        for column in fields(Spans):
+            whole = np.concatenate(self._pieces.pop(column.name))
+            for table, mine in rows.items():
+                columns[table][column.name] = whole[mine]
+        correlation = np.concatenate(self._pieces.pop("correlation"))
         by_work = sort[sort >= _CALL]
-
-        def common(rows: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
-            return {column.name: whole[column.name][rows] for column in fields(Spans)}
-
-        correlation = whole["correlation"]
-        details = {name: whole[name] for name in ("stream", "device", "collective", "graph_node")}
-        return (
-            Spans(**common(is_host)),
-            Calls(**common(is_call), correlation=correlation[by_work == _CALL]),
-            GpuSpans(**common(is_gpu), correlation=correlation[by_work == _GPU], **details),
-        )
+        columns[Calls]["correlation"] = correlation[by_work == _CALL]
+        columns[GpuSpans]["correlation"] = correlation[by_work == _GPU]
+        for name, pieces in self._pieces.items():
+            columns[GpuSpans][name] = np.concatenate(pieces)
+        self._pieces = {}
+        return Spans(**columns[Spans]), Calls(**columns[Calls]), GpuSpans(**columns[GpuSpans])
 
 
 def _identifiers(values: Sequence[object]) -> NDArray[np.int64]:

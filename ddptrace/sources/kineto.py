@@ -97,26 +97,41 @@ def _read(source: ByteSource, reading: Reading) -> None:
     stream = EventStream(source)
     if stream.header is None:
         raise foreign.without_events(reading.path, stream.rest, source.damage)
-    after: list[str] = []
-    for block in stream.blocks():
-        if after:
-            after.append(_text(block[1:-1], reading))
-            continue
-        try:
-            reading.columns.add(block)
-        except (msgspec.MsgspecError, RecursionError):
-            # Without the opening bracket, which is not of the file; the closing one lets a broken
-            # last event be told from a cut one.
-            found = salvage(_text(block[1:], reading))
-            _add_salvage(reading, found)
-            after = [found.trailer[:-1]] if found.trailer else []
-    rest = salvage(_text(stream.rest, reading)) if not after else Salvage()
-    _add_salvage(reading, rest)
-    trailer = rest.trailer if not after else ",".join([*after, _text(stream.rest, reading)])
+    trailer = _read_blocks(stream, reading)
+    if trailer is None:
+        rest = salvage(_text(stream.rest, reading))
+        _add_salvage(reading, rest)
+    else:
+        rest = Salvage(trailer=trailer + _text(stream.rest, reading))
     reading.is_bare_list = not stream.header.strip(b"\xef\xbb\xbf \t\r\n")
-    reading.header = _header(stream.header, trailer or "", reading)
-    rest.trailer = trailer
+    reading.header = _header(stream.header, rest.trailer or "", reading)
     reading.cut = _cut(stream, rest, source.damage, bare_list=reading.is_bare_list)
+
+
+def _read_blocks(stream: EventStream, reading: Reading) -> str | None:
+    """Read the events of all blocks; return what follows the array, if it ends in one of them."""
+    trailer: str | None = None
+    for block in stream.blocks():
+        if trailer is not None:
+            trailer += _text(block[1:-1], reading) + ","  # the stream cut at a comma
+        else:
+            trailer = _read_block(block, reading)
+        if trailer and _OTHER_WRITER.search(trailer):
+            raise SharedFileError
+    return trailer
+
+
+def _read_block(block: memoryview, reading: Reading) -> str | None:
+    """Read the events of one block; return what follows the array, if it ends in the block."""
+    try:
+        reading.columns.add(block)
+    except (msgspec.MsgspecError, RecursionError):
+        # Without the opening bracket, which is not of the file; the closing one, which is not
+        # either, lets a broken last event be told from a cut one.
+        found = salvage(_text(block[1:], reading))
+        _add_salvage(reading, found)
+        return found.trailer[:-1] + "," if found.trailer else None
+    return None
 
 
 def _text(data: bytes | memoryview, reading: Reading) -> str:

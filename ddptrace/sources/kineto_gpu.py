@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,8 @@ class Launches:
         return np.where(self.correlation[row] == correlation, row, -1)
 
 
-def launches(calls: Calls, names: Names) -> Launches:
-    """Return the earliest call of each correlation id."""
+def launches(calls: Calls, shift_ns: int, names: Names) -> Launches:
+    """Return the earliest call of each correlation id, its time moved by `shift_ns`."""
     known = calls.correlation > 0
     calls = take(calls, known & (calls.start_ns != NEVER_NS))
     order = np.lexsort((calls.start_ns, calls.correlation))
@@ -43,7 +43,7 @@ def launches(calls: Calls, names: Names) -> Launches:
     rows = order[first]
     return Launches(
         correlation=ids,
-        start_ns=calls.start_ns[rows],
+        start_ns=calls.start_ns[rows] + shift_ns,
         thread=calls.thread[rows],
         is_graph=names.where(kernels.is_graph_launch, calls.name[rows]),
     )
@@ -55,14 +55,15 @@ def lost_graphs(calls: Launches, gpu: GpuSpans) -> NDArray[np.int64]:
     return np.sort(calls.start_ns[lost])
 
 
-def without_lost_stamps(gpu: GpuSpans) -> tuple[GpuSpans, int]:
-    """Return the operations with usable times, and how many were dropped.
+def with_usable_times(gpu: GpuSpans, shift_ns: int) -> tuple[GpuSpans, int]:
+    """Return the operations with usable times, moved by `shift_ns`, and how many were dropped.
 
     CUPTI writes 0 for a start and an end that it does not know.
     """
     lost = (gpu.start_ns == 0) & (gpu.dur_ns == 0)
     bad = lost | (gpu.start_ns == NEVER_NS) | (gpu.dur_ns < 0)
-    return take(gpu, ~bad), int(bad.sum())
+    kept = take(gpu, ~bad)
+    return replace(kept, start_ns=kept.start_ns + shift_ns), int(bad.sum())
 
 
 def gpu_operations(

@@ -32,7 +32,7 @@ from ddptrace.sources.kineto_gpu import (
     gpu_operations,
     launches,
     lost_graphs,
-    without_lost_stamps,
+    with_usable_times,
 )
 from ddptrace.sources.names import Names
 from ddptrace.sources.streams import cut_impossible
@@ -50,13 +50,28 @@ class Recording:
     told_rank: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Events:
-    """The rows of one rank by what they are; times are still those of the file."""
+    """The rows of one rank by what they are; times are those of the file."""
 
     host: Spans
     calls: Calls
     gpu: GpuSpans
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """What the file holds of one rank, in a form that lets go of the file's large tables.
+
+    `host` is on `clock`; the stamps of `calls` and `gpu` are `shift_ns` behind it.
+    """
+
+    host: HostRanges
+    calls: Calls
+    gpu: GpuSpans
+    process: str | None
+    clock: Clock
+    shift_ns: int
 
 
 def read_kineto(path: Path, comm: re.Pattern[str] | None) -> list[Recording]:
@@ -67,15 +82,42 @@ def read_kineto(path: Path, comm: re.Pattern[str] | None) -> list[Recording]:
     """
     reading = read_file(path)
     check_is_pytorch(reading)
+    return [_recording(reading, part, rank, comm) for rank, part in _parts(reading)]
+
+
+def _parts(reading: Reading) -> list[tuple[int | None, _Part]]:
+    """Return the ranks in the file with what it holds of each; None where it tells no rank."""
     events = _Events(*reading.columns.finish())
     rank_of = _merged_ranks(reading.columns)
-    if len(set(rank_of.values())) < 2:
+    ranks = sorted(set(rank_of.values()))
+    if len(ranks) < 2:
         _refuse_several_processes(reading, events)
-        return [_recording(reading, events, kineto_facts.told_rank(reading.header), comm)]
-    return [
-        _recording(reading, _of_rank(events, rank_of, rank), rank, comm)
-        for rank in sorted(set(rank_of.values()))
-    ]
+        return [(kineto_facts.told_rank(reading.header), _part(reading, events))]
+    return [(rank, _part(reading, _of_rank(events, rank_of, rank))) for rank in ranks]
+
+
+def _part(reading: Reading, events: _Events) -> _Part:
+    shift_ns, clock = _clock(reading, events)
+    ids, counts = np.unique(
+        np.concatenate((events.host.process, events.calls.process)), return_counts=True
+    )
+    return _Part(
+        host=_host_ranges(events, reading.columns, shift_ns),
+        calls=events.calls,
+        gpu=events.gpu,
+        process=reading.columns.process.text(int(ids[counts.argmax()])) if ids.size else None,
+        clock=clock,
+        shift_ns=shift_ns,
+    )
+
+
+def _clock(reading: Reading, events: _Events) -> tuple[int, Clock]:
+    """Return what to add to the file's stamps, and what they count from then."""
+    latest = [table.start_ns.max(initial=NEVER_NS) for table in (events.host, events.gpu)]
+    if max(latest) >= _UNIX_NS:
+        return 0, "unix"
+    base_ns = kineto_facts.base_ns(reading.header)
+    return (0, "relative") if base_ns is None else (base_ns, "unix")
 
 
 def _merged_ranks(columns: Columns) -> dict[int, int]:
@@ -111,7 +153,7 @@ def _refuse_several_processes(reading: Reading, events: _Events) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
-    """A recording's operations on the file's clock, and what was wrong with them."""
+    """A recording's operations, and what was wrong with them."""
 
     ops: Ops
     names: Names
@@ -122,23 +164,21 @@ class _Work:
 
 
 def _recording(
-    reading: Reading, events: _Events, rank: int | None, comm: re.Pattern[str] | None
+    reading: Reading, part: _Part, rank: int | None, comm: re.Pattern[str] | None
 ) -> Recording:
-    host = _host_ranges(events, reading.columns)
-    work = _work(reading, events, host, rank, comm)
-    shift, clock = _clock(reading, work.ops)
+    work = _work(reading, part, rank, comm)
     trace = Trace(
         rank=rank or 0,
         path=reading.path,
         source="kineto",
         device=work.device,
-        clock=clock,
+        clock=part.clock,
         names=work.names.texts,
-        ops=work.ops.shifted(shift),
-        host=host.shifted(shift),
-        marks=tuple(mark.shifted(shift) for mark in _marks(host, work.names)),
-        facts=_facts(reading, events, work.ops),
-        lost_graph_launch_ns=tuple((work.lost_graph_launch_ns + shift).tolist()),
+        ops=work.ops,
+        host=part.host,
+        marks=tuple(_marks(part.host, work.names)),
+        facts=_facts(reading, work.ops, part.process),
+        lost_graph_launch_ns=tuple(work.lost_graph_launch_ns.tolist()),
         partial=notices.partial(reading),
     )
     missing = notices.missing_comm(trace)
@@ -150,22 +190,16 @@ def _recording(
     return Recording(replace(trace, comm_missing=missing is not None, warnings=warnings), rank)
 
 
-def _work(
-    reading: Reading,
-    events: _Events,
-    host: HostRanges,
-    rank: int | None,
-    comm: re.Pattern[str] | None,
-) -> _Work:
+def _work(reading: Reading, part: _Part, rank: int | None, comm: re.Pattern[str] | None) -> _Work:
     names = Names(tuple(map(str, reading.columns.name)))
-    gpu, dropped = without_lost_stamps(events.gpu)
-    calls = launches(events.calls, names)
+    gpu, dropped = with_usable_times(part.gpu, part.shift_ns)
+    calls = launches(part.calls, part.shift_ns, names)
     device: Device = "gpu" if gpu.start_ns.size else "host"
     if device == "gpu":
-        ops, names = gpu_operations(gpu, calls, host, reading.columns, comm)
+        ops, names = gpu_operations(gpu, calls, part.host, reading.columns, comm)
     else:
-        _refuse_lost_kernels(reading, host, rank, names)
-        ops, names = host_operations(host, names)
+        _refuse_lost_kernels(reading, part.host, rank, names)
+        ops, names = host_operations(part.host, names)
     if not len(ops):
         raise TraceFileError(reading.path, "holds neither GPU operations nor host operators")
     ops, cut = cut_impossible(ops.take(np.argsort(ops.start_ns, kind="stable")))
@@ -176,7 +210,7 @@ def _some(warning: Warn | None) -> tuple[Warn, ...]:
     return () if warning is None else (warning,)
 
 
-def _host_ranges(events: _Events, columns: Columns) -> HostRanges:
+def _host_ranges(events: _Events, columns: Columns, shift_ns: int) -> HostRanges:
     is_annotation = np.array(
         [str(category).lower() in kernels.ANNOTATION_CATEGORIES for category in columns.category]
     )
@@ -189,7 +223,7 @@ def _host_ranges(events: _Events, columns: Columns) -> HostRanges:
     timed = start_ns != NEVER_NS
     timed &= (start_ns != 0) | (length_ns != 0)
     order = np.flatnonzero(timed)[np.argsort(start_ns[timed], kind="stable")]
-    start_ns = start_ns[order]
+    start_ns = start_ns[order] + shift_ns
     return HostRanges(
         start_ns=start_ns,
         end_ns=start_ns + np.maximum(length_ns[order], 0),
@@ -231,20 +265,8 @@ def _refuse_lost_kernels(
     )
 
 
-def _clock(reading: Reading, ops: Ops) -> tuple[int, Clock]:
-    """Return what to add to the file's stamps, and what they count from then."""
-    if int(ops.start_ns[-1]) >= _UNIX_NS:
-        return 0, "unix"
-    base_ns = kineto_facts.base_ns(reading.header)
-    return (0, "relative") if base_ns is None else (base_ns, "unix")
-
-
-def _facts(reading: Reading, events: _Events, ops: Ops) -> Facts:
-    """Return the header's facts, with the GPU and the process that most of the work was of."""
+def _facts(reading: Reading, ops: Ops, process: str | None) -> Facts:
+    """Return the header's facts, with the GPU that most of the work ran on."""
     found = Counter(ops.device.tolist()).most_common(1)
     device = found[0][0] if found and found[0][0] >= 0 else None
-    ids, counts = np.unique(
-        np.concatenate((events.host.process, events.calls.process)), return_counts=True
-    )
-    process = reading.columns.process.text(int(ids[counts.argmax()])) if ids.size else None
     return kineto_facts.facts(reading.header, device=device, process=process)
