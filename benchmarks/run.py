@@ -311,7 +311,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mb", type=float, default=200, help="JSON of the one large rank")
     parser.add_argument("--ranks", type=int, default=8, help="ranks of the many-rank run")
-    parser.add_argument("--rank-mb", type=float, default=25, help="JSON of each of these ranks")
+    parser.add_argument("--rank-mb", type=float, default=100, help="JSON of each of these ranks")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--hta-python", metavar="PYTHON", help="a Python that has traceinsight")
     parser.add_argument("--big", action="store_true", help="also measure a large .gz")
