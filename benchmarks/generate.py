@@ -14,18 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal, TypeAlias, cast
 
-from workload import (
-    COMM_STREAM,
-    COMPUTE_STREAM,
-    EVENT,
-    Call,
-    DeviceWork,
-    Node,
-    Op,
-    Workload,
-    annotation,
-    training_step,
-)
+from operators import COMM_STREAM, COMPUTE_STREAM, EVENT, Call, DeviceWork, Node, Op, annotation
+from workload import Workload, training_step
 
 BASE_TIME_NS = 1_790_857_026_000_000_000
 FIRST_STAMP_NS = 5_096_038_922_981_779

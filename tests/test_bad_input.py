@@ -2,163 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
-import io
 import json
 import os
-import re
-import subprocess
 import sys
 
 import pytest
-from traces import Kineto, plain
-
-from ddptrace.cli import main
-
-NOT_A_NUMBER = re.compile(r"\b(?:nan|inf|infinity)\b", re.IGNORECASE)
-NULL_WHEN_PARTIAL = (
-    *("overlap_ratio", "hidden_comm_ns", "exposed_comm_ns", "exposed_mem_ns", "idle_ns", "tail_ns"),
+from commands import (
+    ARRAY_END,
+    NULL_WHEN_PARTIAL,
+    TEXT,
+    assert_refused,
+    pair,
+    quick,
+    report,
+    two_steps,
 )
-
-
-def report(*arguments):
-    """Run `ddptrace report` as a process; check what holds for every input."""
-    command = [sys.executable, "-m", "ddptrace", "report", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    check_always(done.returncode, done.stdout, done.stderr)
-    return done
-
-
-def check_always(code, stdout, stderr):
-    assert code in (0, 2), stderr
-    assert "Traceback" not in stderr
-    assert not NOT_A_NUMBER.search(stdout)
-
-
-class Done:
-    """The end of a command that ran in this process: what `report` returns, at once."""
-
-    def __init__(self, code, stdout, stderr):
-        self.returncode, self.stdout, self.stderr = code, stdout, stderr
-
-
-def quick(monkeypatch, *arguments):
-    """Run `ddptrace report` in this process, since a hundred processes would take a minute."""
-    monkeypatch.setattr(sys, "argv", ["ddptrace", "report", *map(str, arguments)])
-    stdout, stderr = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-    check_always(code, stdout.getvalue(), stderr.getvalue())
-    return Done(code, stdout.getvalue(), stderr.getvalue())
-
-
-def assert_refused(done, *words):
-    """Check that the command failed with one line that holds these words."""
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("ddptrace: ")
-    for word in words:
-        assert word.lower() in done.stderr.lower()
-
-
-def pair(folder):
-    for rank in (0, 1):
-        plain(rank).write(folder / f"rank{rank}.json")
-    return folder
-
-
-def two_steps(rank=1):
-    """State a rank with steps 5 and 6, each of 640 µs compute and 310 µs communication."""
-    kineto = plain(rank).step(6, 1000, 1000)
-    for start, end in ((1100, 1300), (1300, 1500), (1500, 1700), (1820, 1860)):
-        kineto.gpu(start, end)
-    return kineto.comm(1450, 1600).comm(1640, 1800)
-
-
-# --- cut files
-
-TEXT = two_steps().text(indent=None).encode()
-ARRAY_END = TEXT.index(b'], "traceName"')
-PACKED = gzip.compress(TEXT)
-
-
-def assert_partial_or_refused(done, name):
-    """Check that a cut rank 1 is PARTIAL or refused, and whole rank 0 has its figures."""
-    assert done.returncode == 2
-    if not done.stdout:
-        assert_refused(done, name)
-        return
-    found = json.loads(done.stdout)
-    rows = {row["rank"]: row for row in found["steps"] if row["step"] == 5}
-    assert rows[0]["exposed_comm_ns"] == 100_000
-    for row in found["steps"]:
-        if row["rank"] == 1:
-            assert row["partial"]
-            assert {row[key] for key in NULL_WHEN_PARTIAL} == {None}
-    told = found["run"]["partial_ranks"] == [1] or name in "".join(found["run"]["unreadable"])
-    assert told
-    assert any(name in warning["message"] for warning in found["run"]["warnings"])
-
-
-@pytest.mark.parametrize("end", [*range(0, ARRAY_END, 97), ARRAY_END - 1])
-def test_a_cut_file_is_partial_or_unreadable_wherever_it_is_cut(tmp_path, monkeypatch, end):
-    plain(0).write(tmp_path / "rank0.json")
-    (tmp_path / "rank1.json").write_bytes(TEXT[:end])
-    assert_partial_or_refused(quick(monkeypatch, tmp_path, "--json", "-"), "rank1.json")
-    assert quick(monkeypatch, tmp_path, "--json", "-", "--partial").returncode == 0
-
-
-@pytest.mark.parametrize("end", range(0, len(PACKED), 41))
-def test_a_cut_gzip_is_partial_or_unreadable_wherever_it_is_cut(tmp_path, monkeypatch, end):
-    plain(0).write(tmp_path / "rank0.json")
-    (tmp_path / "rank1.json.gz").write_bytes(PACKED[:end])
-    assert_partial_or_refused(quick(monkeypatch, tmp_path, "--json", "-"), "rank1.json.gz")
-
-
-@pytest.mark.parametrize("end", range(0, ARRAY_END, 397))
-def test_a_cut_file_alone_gets_no_percentage(tmp_path, monkeypatch, end):
-    (tmp_path / "rank1.json").write_bytes(TEXT[:end])
-    done = quick(monkeypatch, tmp_path)
-    assert done.returncode == 2
-    assert "%" not in done.stdout
-    if done.stdout:
-        assert "PARTIAL" in done.stdout
-        assert "cut short" in done.stdout
-    else:
-        assert_refused(done, "rank1.json")
-
-
-@pytest.mark.parametrize("end", range(ARRAY_END + 1, len(TEXT) + 1, 5))
-def test_a_file_cut_behind_its_last_event_has_whole_figures_or_none(tmp_path, monkeypatch, end):
-    (tmp_path / "rank1.json").write_bytes(TEXT[:end])
-    done = quick(monkeypatch, tmp_path, "--json", "-")
-    rows = json.loads(done.stdout)["steps"]
-    assert {row["comm_ns"] for row in rows} == {310_000}
-    assert {row["idle_ns"] for row in rows if row["step"] == 5} <= {120_000, None}
-
-
-def test_a_damaged_gzip_is_partial_or_unreadable(tmp_path, monkeypatch):
-    plain(0).write(tmp_path / "rank0.json")
-    broken = bytearray(PACKED)
-    broken[len(broken) // 2] ^= 255
-    (tmp_path / "rank1.json.gz").write_bytes(bytes(broken))
-    assert_partial_or_refused(quick(monkeypatch, tmp_path, "--json", "-"), "rank1.json.gz")
-
-
-def test_a_cut_rank_is_a_process_that_exits_2_and_0_with_partial(tmp_path):
-    plain(0).write(tmp_path / "rank0.json")
-    (tmp_path / "rank1.json").write_bytes(TEXT[: ARRAY_END * 2 // 3])
-    done = report(tmp_path)
-    assert done.returncode == 2
-    assert "PARTIAL" in done.stdout
-    assert report(tmp_path, "--partial").returncode == 0
-
+from traces import Kineto, plain
 
 # --- what is no trace
 

@@ -1,109 +1,19 @@
-"""The HTML page, read back as data: what it draws, what it tables and what it refuses to say."""
+"""The HTML page: what it draws, what it tables and what it refuses to say."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from html.parser import HTMLParser
 from itertools import pairwise
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from pages import HOSTILE, bars, one_rank, page, two_ranks
 from traces import run, trace
 
 from ddptrace import analyze
-from ddptrace.intervals import Intervals
-from ddptrace.metrics.timeline import RankTimeline
 from ddptrace.model import Warn
 from ddptrace.outputs.figures import COLUMNS
 from ddptrace.outputs.html import render
-from ddptrace.outputs.html_timeline import Bars, busy, timeline
-from ddptrace.report import Report, Timeline, from_json
-
-HOSTILE = "</script><img src=http://x/ onerror=alert(1)>\"'&lt;<!--"
-
-
-class Page(HTMLParser):
-    """The elements of a page in order, the text in those with an id, and its table's rows."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.texts: dict[str, str] = {}
-        self.rows: list[list[str | None]] = []
-        self.all_text = ""
-        self.selected: str | None = None
-        self._id: str | None = None
-        self._raw = False
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        found = dict(attrs)
-        self.tags.append(f"{tag}#{found['id']}" if "id" in found else tag)
-        self.attributes += attrs
-        self._id, self._raw = found.get("id"), tag in ("script", "style")
-        if tag == "tr":
-            self.rows.append([])
-        elif tag == "data":
-            self.rows[-1][-1] = found["value"]
-        elif "selected" in found:
-            self.selected = found["value"]
-        elif tag in ("td", "th"):
-            self.rows[-1].append(None)
-
-    def handle_endtag(self, tag):
-        self._id, self._raw = None, False
-
-    def handle_data(self, data):
-        if self._id is not None:
-            self.texts[self._id] = self.texts.get(self._id, "") + data
-        if not self._raw:
-            self.all_text += data
-
-    @property
-    def charts(self) -> list[dict]:
-        return json.loads(self.texts["ddptrace-charts"])
-
-
-def two_ranks() -> Report:
-    """
-    compute  ####....##..     ####....##..
-    comm     ..####......     ...###......
-    mem      ......#.....     ............
-    """
-    marks = [(0, 1200), (1200, 2400)]
-    first = [("compute", 0, 400), ("comm", 200, 600), ("mem", 600, 700), ("compute", 800, 1000)]
-    second = [("compute", 0, 400), ("comm", 300, 600), ("compute", 800, 1000)]
-    later = [(kind, start + 1200, end + 1300) for kind, start, end in second]
-    ranks = [
-        trace(*rows, *later, marks=marks, rank=rank) for rank, rows in enumerate([first, second])
-    ]
-    return analyze(run(*ranks))
-
-
-def one_rank(*rows, **facts) -> Report:
-    return analyze(run(trace(*rows, **facts)))
-
-
-def page(report: Report, step: str = "median") -> Page:
-    return Page(render(report, step=step))
-
-
-def bars(chart: dict, rank: int | None = None) -> dict[str, list[tuple[int, int]]]:
-    """Return the bars of a timeline by kind, [start, end) in ns."""
-    found: dict[str, list[tuple[int, int]]] = {}
-    for one in chart["data"]:
-        of, kind = one["name"].split(": ")
-        if rank is None or of == f"rank {rank}":
-            found[kind] = [
-                (round(start * 1e6), round(start * 1e6) + round(length * 1e6))
-                for start, length in zip(one["base"], one["x"], strict=True)
-            ]
-    return found
+from ddptrace.report import Report, from_json
 
 
 def test_the_page_holds_the_report_without_its_timeline():
@@ -255,134 +165,6 @@ def test_only_idle_is_unknown_when_a_graph_was_lost():
     assert shown["breakdown"]["note"] == "Unknown for rank 0: idle."
     assert shown["breakdown"]["data"][-1]["x"] == [pytest.approx(0.2)]
     assert "idle" not in bars(shown["timeline"])
-
-
-def test_the_timeline_holds_what_ran_in_the_window_from_its_start():
-    report = two_ranks()
-    step = next(row.step for row in report.steps if row.start_ns > 0)
-    (shown,) = page(replace(report, steps=[row for row in report.steps if row.step == step])).charts
-    rows = [row for row in report.steps if row.step == step]
-    origin = min(row.start_ns for row in rows)
-    for row, recorded in zip(rows, report.timeline.recordings, strict=True):
-        drawn = bars(shown["timeline"], row.rank)
-        assert drawn["compute"] == [
-            (max(start, row.start_ns) - origin, min(end, row.end_ns) - origin)
-            for start, end in recorded.compute
-            if end > row.start_ns and start < row.end_ns
-        ]
-        assert sum(end - start for start, end in drawn["idle"]) == row.idle_ns
-
-
-def test_ranks_without_a_common_clock_start_with_their_own_windows():
-    report = two_ranks()
-    apart = replace(
-        report,
-        steps=[later(row) if row.rank else row for row in report.steps],
-        timeline=Timeline([later(one) if one.rank else one for one in report.timeline.recordings]),
-    )
-    warned = replace(apart, run=replace(apart.run, warnings=[Warn("no_common_clock", "none")]))
-    expected, on_one_clock, on_two = (page(one).charts[0] for one in (report, apart, warned))
-    assert on_two["timeline"]["data"] == expected["timeline"]["data"]
-    assert on_two["timeline"]["note"].startswith("The ranks have no clock in common")
-    assert on_one_clock["timeline"]["data"] != expected["timeline"]["data"]
-
-
-def later(one):
-    """Return a row or a recording whose clock shows a second more."""
-    if isinstance(one, RankTimeline):
-        kinds = ("compute", "hidden_comm", "exposed_comm", "mem")
-        pairs = [[(a + 10**9, b + 10**9) for a, b in getattr(one, kind)] for kind in kinds]
-        return RankTimeline(one.rank, *pairs)
-    return replace(one, start_ns=one.start_ns + 10**9, end_ns=one.end_ns + 10**9)
-
-
-def test_idle_time_is_drawn_where_no_lane_is_busy_unless_the_gap_is_closed():
-    """
-    compute  ####....#   the gaps that no lane fills: of 1 µs in a window of 2,000 µs, and less
-    comm     ....####.
-    """
-    report = one_rank(("compute", 0, 999), ("comm", 1000, 1990), ("compute", 1990, 2000))
-    assert bars(page(report).charts[0]["timeline"])["idle"] == [(999_000, 1_000_000)]
-
-    (recorded,) = report.timeline.recordings
-    longer = replace(recorded, exposed_comm=[(999_999, 1_990_000)])
-    (chart,) = page(replace(report, timeline=Timeline([longer]))).charts
-    assert bars(chart["timeline"])["idle"] == []
-
-
-def test_a_report_without_a_timeline_says_so():
-    found = page(replace(two_ranks(), timeline=None))
-    assert "This report holds no timeline." in found.all_text
-    assert "div#timeline" not in found.tags
-    assert [one["timeline"] for one in found.charts] == [None]
-
-
-def test_a_gap_is_closed_below_one_part_in_2000_of_the_window():
-    """
-    compute  #.#.....#   the window is 2,000 µs long; the gaps are of 1 µs, and of 1 µs less 1 ns
-    """
-    kept = one_rank(("compute", 0, 10), ("compute", 11, 20), ("compute", 1990, 2000))
-    (chart,) = page(kept).charts
-    assert len(bars(chart["timeline"])["compute"]) == 3
-    assert chart["timeline"]["note"] == "All 3 intervals are drawn."
-
-    (recorded,) = kept.timeline.recordings
-    nearer = [(0, 10_001), *recorded.compute[1:]]
-    closed = replace(kept, timeline=Timeline([replace(recorded, compute=nearer)]))
-    (chart,) = page(closed).charts
-    assert bars(chart["timeline"])["compute"] == [(0, 20_000), (1_990_000, 2_000_000)]
-    assert [one["count"] for one in chart["timeline"]["data"] if "compute" in one["name"]] == [
-        [2, 1]
-    ]
-    assert "2 bars stand for 3 intervals (1 merged away)" in chart["timeline"]["note"]
-
-
-@given(
-    st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50)), min_size=1, max_size=60),
-    st.floats(0, 60),
-)
-def test_merging_keeps_the_ends_covers_all_and_counts_all(lengths, gap_ns):
-    moments = np.cumsum(np.array(lengths).ravel())
-    spans = Intervals(moments[::2], moments[1::2])
-    found = Bars.of(0, "compute", spans).merged(gap_ns)
-    merged = found.spans
-    assert (merged.start[0], merged.end[-1]) == (spans.start[0], spans.end[-1])
-    assert (spans - merged).total_ns == 0
-    assert set(merged.start) <= set(spans.start)
-    assert set(merged.end) <= set(spans.end)
-    assert all(b - a >= gap_ns for a, b in zip(merged.end[:-1], merged.start[1:], strict=True))
-    held = [int(((spans.start >= a) & (spans.end <= b)).sum()) for a, b in pairs(merged)]
-    assert found.count.tolist() == held
-    assert sum(held) == len(spans)
-
-
-def pairs(spans: Intervals) -> list[tuple[int, int]]:
-    return list(zip(spans.start.tolist(), spans.end.tolist(), strict=True))
-
-
-def dense(intervals: int) -> Report:
-    """State one rank whose compute comes in as many pieces as asked, half of the time."""
-    whole = one_rank(("compute", 0, 10 * intervals))
-    pieces = [(10_000 * place, 10_000 * place + 5_000) for place in range(intervals)]
-    (recorded,) = whole.timeline.recordings
-    return replace(whole, timeline=Timeline([replace(recorded, compute=pieces)]))
-
-
-def test_the_page_stays_small_with_100_000_intervals():
-    text = render(dense(100_000), step="median")
-    assert len(text.encode()) < 6_000_000
-    assert "stand for 100,000 intervals" in Page(text).texts["timeline-note"]
-
-
-def test_wider_gaps_are_closed_when_too_many_foundstay():
-    report = dense(1000)
-
-    def drawn(most_bars: int) -> int:
-        times = busy(report.timeline)
-        chart = timeline(report.steps, times, common_clock=True, most_bars=most_bars)
-        return len(bars({"data": chart.data})["compute"])
-
-    assert (drawn(1000), drawn(999)) == (1000, 1)
 
 
 def test_charts_show_the_64_longest_ranks_and_the_table_all():
