@@ -39,6 +39,12 @@ def test_a_rank_beyond_the_world_size_is_refused(tmp_path):
     assert "world size 2" in refused(tmp_path)
 
 
+def test_an_unreadable_file_of_a_rank_that_was_not_chosen_does_not_matter(tmp_path):
+    (pair(tmp_path) / "rank1.json").write_text("")
+    assert load_run(tmp_path, ranks=[0]).unreadable == ()
+    assert load_run(tmp_path).unreadable != ()
+
+
 # --- two windows and two runs
 
 

@@ -76,6 +76,7 @@ def _run(
     unreadable += hostless
     if wanted is not None:
         traces = _only(traces, wanted)
+        unreadable = [problem for problem in unreadable if _may_be_of(found, problem, wanted)]
     traces.sort(key=lambda trace: (trace.rank, trace.start_ns))
     try:
         warnings += check_one_run(traces)
@@ -120,7 +121,8 @@ def _no_recordings(
     problems = [*unreadable, *foreign]
     if len(problems) == 1:
         return problems[0]
-    return RunError("no file can be read: " + "; ".join(map(str, problems)))
+    more = f"; and {len(problems) - 3} more files" if len(problems) > 3 else ""
+    return RunError("no file can be read: " + "; ".join(map(str, problems[:3])) + more)
 
 
 def _manifest(found: discovery.Found) -> Manifest:
@@ -160,7 +162,10 @@ def _with_ranks(
     ]
     if from_names and not unnamed:
         warnings.append(
-            Warn("rank_from_name", f"ranks are taken from the names of {', '.join(from_names)}")
+            Warn(
+                "rank_from_name",
+                f"ranks are taken from the names of {discovery.listed(set(from_names))}",
+            )
         )
     return traces + [_of_rank(trace, 0) for trace in unnamed], warnings
 
@@ -168,6 +173,12 @@ def _with_ranks(
 def _of_rank(trace: Trace, rank: int) -> Trace:
     warnings = tuple(replace(warning, rank=rank) for warning in trace.warnings)
     return replace(trace, rank=rank, warnings=warnings)
+
+
+def _may_be_of(found: discovery.Found, problem: TraceFileError, wanted: Collection[int]) -> bool:
+    """Tell whether an unreadable file may be of a wanted rank: only its name can say."""
+    rank = ranks.named_rank(Path(problem.path).absolute(), found.root, lone=False)
+    return rank is None or rank in wanted
 
 
 def _only(traces: Sequence[Trace], wanted: Collection[int]) -> list[Trace]:
@@ -217,7 +228,9 @@ def _about_ranks(run: Run) -> list[Warn]:
     if run.world_size is None:
         files = len({trace.path for trace in run.traces})
         counted = f"{files} file{'' if files == 1 else 's'}"
-        warnings.append(Warn("world_size_unknown", f"{counted}; the world size is not known"))
+        warnings.append(
+            Warn("world_size_unknown", f"{counted}, world size unknown: the files do not tell it")
+        )
     if run.missing_ranks:
         warnings.append(
             Warn(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from ddptrace.errors import RunError
 from ddptrace.sources.manifest import FILE_NAME
 
 _SUFFIXES = (".json", ".json.gz")
+_MOST_LISTED = 4
 _NSYS_SUFFIXES = (".sqlite", ".nsys-rep", ".qdrep", ".qdstrm")
 
 
@@ -37,6 +38,13 @@ class Found:
 def shown(path: str | Path) -> str:
     """Return a path as text that can be printed and written, whatever bytes its name holds."""
     return str(path).encode("utf-8", "replace").decode()
+
+
+def listed(paths: Collection[str]) -> str:
+    """Return some paths in words: a few of them, and how many more there are."""
+    few = sorted(paths)[:_MOST_LISTED]
+    more = len(paths) - len(few)
+    return ", ".join(few) + (f" and {more} more" if more else "")
 
 
 def find(paths: Sequence[str | Path]) -> Found:

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from ddptrace import kernels
 from ddptrace.kernels import Kind
 from ddptrace.model import NEVER_NS, HostRanges, Ops
-from ddptrace.sources.columns import Calls, Columns, GpuSpans, take
+from ddptrace.sources.columns import Calls, Codes, Columns, GpuSpans, take
 from ddptrace.sources.host_run import inside
 from ddptrace.sources.names import Names, collective_codes
+
+_NUMBER = re.compile(r"\d{1,18}$")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,14 +85,13 @@ def gpu_operations(
     )
     row = calls.rows_of(gpu.correlation)
     launched = row >= 0
-    streams = np.array([-1 if value is None else code for value, code in columns.stream.items()])
     ops = Ops(
         start_ns=gpu.start_ns,
         end_ns=gpu.start_ns + gpu.dur_ns,
         kind=kind,
         name=gpu.name,
-        device=_device_numbers(columns)[gpu.device],
-        stream=streams.astype(np.int32)[gpu.stream],
+        device=_numbers(columns.device)[gpu.device],
+        stream=_numbers(columns.stream)[gpu.stream],
         correlation=gpu.correlation,
         launch_ns=np.where(launched, _at(calls.start_ns, row), NEVER_NS),
         collective=collective,
@@ -121,13 +122,13 @@ def _kinds(
     return kind
 
 
-def _device_numbers(columns: Columns) -> NDArray[np.int32]:
-    """Return the number of each device; devices that are no numbers get negative ones."""
+def _numbers(codes: Codes) -> NDArray[np.int64]:
+    """Return the number of each stream or device: -1 for none, lower ones for other text."""
     numbers = [
-        -1 if value is None else int(str(value)) if str(value).isdecimal() else -2 - code
-        for value, code in columns.device.items()
+        -1 if value is None else int(str(value)) if _NUMBER.match(str(value)) else -2 - code
+        for value, code in codes.items()
     ]
-    return np.array(numbers, np.int64).astype(np.int32)
+    return np.array(numbers, np.int64)
 
 
 def _in_graph(gpu: GpuSpans) -> NDArray[np.bool_]:

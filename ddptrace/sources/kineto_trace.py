@@ -35,7 +35,7 @@ from ddptrace.sources.kineto_gpu import (
     with_usable_times,
 )
 from ddptrace.sources.names import Names
-from ddptrace.sources.streams import cut_impossible
+from ddptrace.sources.streams import Cut, cut_impossible
 
 # Stamps that count from 1970 rather than from a base are past the year 2001.
 _UNIX_NS = 10**18
@@ -159,7 +159,7 @@ class _Work:
     names: Names
     device: Device
     dropped: int
-    cut: int
+    cut: Cut
     lost_graph_launch_ns: IntArray
 
 

@@ -9,6 +9,7 @@ from ddptrace.kernels import Kind
 from ddptrace.model import Trace, Warn
 from ddptrace.sources.kineto import Reading
 from ddptrace.sources.names import Names
+from ddptrace.sources.streams import Cut
 
 
 def partial(reading: Reading) -> str | None:
@@ -20,26 +21,29 @@ def partial(reading: Reading) -> str | None:
     return None
 
 
-def of_reading(reading: Reading, *, dropped: int, cut: int) -> tuple[Warn, ...]:
+def of_reading(reading: Reading, *, dropped: int, cut: Cut) -> tuple[Warn, ...]:
     """Return the warnings about the file's events."""
-    path = reading.path
     found = {
         "dropped_events": dropped
-        and f"{path}: {dropped} GPU operations without usable times were dropped",
-        "impossible_length": cut
-        and f"{path}: {cut} operations outlast the whole next one on their stream, which cannot "
-        "be; each was cut at that one's start",
+        and f"{_count(dropped, 'GPU operation')} without usable times dropped",
+        "impossible_length": cut.count
+        and f"{_count(cut.count, 'operation')} longer than the whole next one on the same stream, "
+        f"which cannot be (the longest {cut.longest_ns / 1e3:,.1f} µs on stream {cut.stream}); cut "
+        "where the next one starts",
         "repaired_text": reading.repaired
-        and f"{path}: {reading.repaired} places that are not clean JSON were repaired (odd bytes, "
+        and f"{_count(reading.repaired, 'place')} that are not clean JSON repaired (odd bytes, "
         "control characters, quotes in names)",
         "skipped_events": reading.skipped
-        and f"{path}: {reading.skipped} host events that cannot be read were skipped; no figure "
-        "needs them",
+        and f"{_count(reading.skipped, 'unreadable host event')} skipped; no figure needs them",
         "recorded_with_stacks": (reading.stacks or None)
-        and f"{path}: recorded with Python stacks, which slow the host down; use with_stack=False "
-        "for timings",
+        and "recorded with Python stacks, which slow the host down; use with_stack=False for "
+        "timings",
     }
-    return tuple(Warn(code, message) for code, message in found.items() if message)
+    return tuple(Warn(code, f"{reading.path}: {said}") for code, said in found.items() if said)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def of_trace(trace: Trace) -> tuple[Warn, ...]:
@@ -56,8 +60,9 @@ def missing_comm(trace: Trace) -> Warn | None:
         return None
     return Warn(
         "comm_not_recorded",
-        f"{trace.path}: {calls} collective calls but no NCCL kernels were recorded: the time of "
-        "communication is unknown. Name the kernels of another library with --comm-kernel REGEX",
+        f"{trace.path}: {_count(calls, 'collective call')} but no NCCL kernels were recorded: "
+        "communication time is unknown. Name the kernels of another library with "
+        "--comm-kernel REGEX",
     )
 
 
@@ -80,8 +85,8 @@ def _likely_comm(trace: Trace) -> tuple[Warn, ...]:
     return (
         Warn(
             "likely_comm",
-            f"{trace.path}: {likely.size} kernels that count as compute look like collectives "
-            f"({', '.join(name.split('(')[0][:60] for name in examples)}); if they are, name them "
+            f"{trace.path}: {_count(likely.size, 'kernel')} that count as compute look like "
+            f"collectives ({', '.join(name.split('(')[0][:60] for name in examples)}); if they are, name them "
             "with --comm-kernel REGEX",
         ),
     )
@@ -94,9 +99,9 @@ def _lost_graphs(trace: Trace) -> tuple[Warn, ...]:
     return (
         Warn(
             "graph_kernels_not_recorded",
-            f"{trace.path}: the kernels of {lost} CUDA graph launches were not recorded, so idle "
-            "time is unknown there; record with a CUPTI that traces graphs node by node (nsys: "
-            "--cuda-graph-trace=node)",
+            f"{trace.path}: the kernels of {_count(lost, 'launched CUDA graph')} were not "
+            "recorded, so idle time is unknown there; record with a CUPTI that traces graphs node "
+            "by node (nsys: --cuda-graph-trace=node)",
         ),
     )
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from ddptrace.errors import RunError, TraceFileError
 from ddptrace.model import Trace, Warn
+from ddptrace.sources.discovery import listed
 
 # Ranks record the same iterations within seconds; files this far apart are of different runs.
 _LONGEST_GAP_NS = 600 * 10**9
@@ -52,8 +53,7 @@ def _check_world_sizes(traces: Sequence[Trace]) -> None:
             files[trace.facts.world_size].append(trace.path)
     if len(files) > 1:
         groups = "; ".join(
-            f"world size {size}: {', '.join(sorted(set(paths)))}"
-            for size, paths in sorted(files.items())
+            f"world size {size}: {listed(set(paths))}" for size, paths in sorted(files.items())
         )
         raise RunError(
             f"the files are of different runs ({groups}){_times(traces)}: pass the files of one run"
@@ -62,7 +62,7 @@ def _check_world_sizes(traces: Sequence[Trace]) -> None:
         outside = sorted({trace.path for trace in traces if trace.rank >= size})
         if outside:
             raise RunError(
-                f"{', '.join(outside)}: a rank beyond the world size {size} of the run; pass the "
+                f"{listed(outside)}: a rank beyond the world size {size} of the run; pass the "
                 "files of one run"
             )
 
@@ -116,7 +116,7 @@ def _check_near_in_time(traces: Sequence[Trace]) -> None:
 
 
 def _paths(traces: Iterable[Trace]) -> str:
-    return ", ".join(sorted({trace.path for trace in traces}))
+    return listed({trace.path for trace in traces})
 
 
 def _times(traces: Sequence[Trace]) -> str:
@@ -140,7 +140,7 @@ def _clock_warnings(traces: Sequence[Trace]) -> list[Warn]:
     return [
         Warn(
             "no_common_clock",
-            f"{', '.join(relative)}: the times count from an unknown moment, so times of "
+            f"{listed(relative)}: the times count from an unknown moment, so times of "
             "different ranks cannot be compared; figures of each rank are unaffected",
         )
     ]

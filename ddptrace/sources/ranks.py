@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ddptrace.errors import RunError
+from ddptrace.sources.discovery import listed
 
 # Names as launchers and trainers write them: rank3.json, rank-3, trace_rank_3, worker3_step_12,
 # 3_trace.json. A local rank says nothing: it repeats on every node.
@@ -48,6 +49,6 @@ def _explicit(name: str) -> int | None:
 def refuse_unnamed(paths: Sequence[str]) -> RunError:
     """Return the error for files whose rank nothing tells."""
     return RunError(
-        f"no rank is known for {', '.join(sorted(paths))}: neither the content nor the name tells "
+        f"no rank is known for {listed(paths)}: neither the content nor the name tells "
         f"it; {HOW_TO_NAME}"
     )

@@ -96,14 +96,15 @@ def _broken_event(text: str, position: int, found: Salvage) -> int:
     piece = text[position : end.start() + 1] if end else text[position:]
     if _SECOND_HEADER.search(piece):
         raise SharedFileError
+    if end is None:
+        found.cut_at = position
+        return len(text)
     event = repaired_event(piece)
-    if event is not None:
+    if event is None:
+        found.lost.append(piece)
+    else:
         found.events.append(event)
         found.repaired += 1
-    elif end is None:
-        found.cut_at = position
-    else:
-        found.lost.append(piece)
     return position + len(piece)
 
 
