@@ -81,13 +81,12 @@ def _likely_comm(trace: Trace) -> tuple[Warn, ...]:
     likely = compute[Names(trace.names).where(kernels.is_likely_comm, compute)]
     if not likely.size or trace.device == "host":
         return ()
-    examples = [trace.names[code] for code in np.unique(likely)[:3]]
+    examples = [trace.names[code].split("(")[0][:60] for code in np.unique(likely)[:3]]
     return (
         Warn(
             "likely_comm",
             f"{trace.path}: {_count(likely.size, 'kernel')} that count as compute look like "
-            f"collectives ({', '.join(name.split('(')[0][:60] for name in examples)}); if they are, name them "
-            "with --comm-kernel REGEX",
+            f"collectives ({', '.join(examples)}); if they are, name them with --comm-kernel REGEX",
         ),
     )
 
