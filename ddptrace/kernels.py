@@ -26,10 +26,7 @@ GPU_CATEGORIES = {
     "gpu_memset": Kind.MEM,
     "cuda functions": Kind.COMPUTE,  # the profiler before Kineto named the process, not a category
 }
-CALL_CATEGORIES = frozenset(
-    {"runtime", "driver", "cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver"}
-    | {"xpu_runtime", "mtia_runtime", "privateuse1_runtime", "privateuse1_driver"}
-)
+_CALL_CATEGORY = re.compile(r"(?:\w+_)?(?:runtime|driver)")  # cuda_runtime, xpu_driver, Runtime
 OPERATOR_CATEGORIES = frozenset({"cpu_op", "operator", "cpu functions"})
 ANNOTATION_CATEGORIES = frozenset({"user_annotation"})
 STACK_CATEGORY = "python_function"
@@ -69,17 +66,28 @@ _WRAPPER = re.compile(
 )
 
 
-def comm_pattern(patterns: Sequence[str]) -> re.Pattern[str] | None:
-    """Return one pattern for the user's names of collectives; UsageError for a bad expression."""
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise UsageError(
-                f"--comm-kernel {pattern!r} is not a regular expression ({error}); quote it and "
-                "escape characters such as ( [ +"
-            ) from error
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None
+def comm_patterns(expressions: str | Sequence[str]) -> tuple[re.Pattern[str], ...]:
+    """Return the user's names of collectives as patterns; UsageError for a bad expression."""
+    several = [expressions] if isinstance(expressions, str) else expressions
+    return tuple(map(_comm_pattern, several))
+
+
+def _comm_pattern(expression: str) -> re.Pattern[str]:
+    try:
+        pattern = re.compile(expression)
+    except re.error as error:
+        raise UsageError(
+            f"--comm-kernel {expression!r} is not a regular expression ({error}); quote it and "
+            "escape characters such as ( [ +"
+        ) from error
+    if pattern.search(""):
+        raise UsageError(f"--comm-kernel {expression!r} matches every kernel; name the collectives")
+    return pattern
+
+
+def is_call_category(category: str) -> bool:
+    """Tell whether events of a category, in small letters, are calls of a GPU's runtime."""
+    return _CALL_CATEGORY.fullmatch(category) is not None
 
 
 def is_comm_name(name: str) -> bool:

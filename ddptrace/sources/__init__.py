@@ -9,12 +9,14 @@ from pathlib import Path
 
 from ddptrace.engine import Progress, cores, map_each
 from ddptrace.errors import ForeignFileError, OwnReportError, RunError, TraceFileError, UsageError
-from ddptrace.kernels import comm_pattern
+from ddptrace.kernels import comm_patterns
 from ddptrace.model import Run, Trace, Warn
 from ddptrace.sources import discovery, ranks
+from ddptrace.sources.kineto_gpu import Patterns
 from ddptrace.sources.kineto_trace import Recording, read_kineto
 from ddptrace.sources.manifest import Manifest, read_manifest
 from ddptrace.sources.one_run import check_one_run, without_host_only
+from ddptrace.wording import counted, listed, ranges, shown
 
 # Below this a second process costs more than it saves.
 _WORTH_A_PROCESS_BYTES = 2_000_000
@@ -33,7 +35,7 @@ def load_run(
     path: str | Path | Sequence[str | Path],
     *,
     ranks: Collection[int] | None = None,
-    comm_kernels: Sequence[str] = (),
+    comm_kernels: str | Sequence[str] = (),
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Run:
@@ -48,17 +50,16 @@ def load_run(
         raise UsageError("no rank is chosen; leave the choice out to read all")
     paths = [path] if isinstance(path, (str, Path)) else list(path)
     found = discovery.find(paths)
-    read = partial(_read, comm_kernels=tuple(comm_kernels))
-    comm_pattern(comm_kernels)
+    read = partial(_read, comm=comm_patterns(comm_kernels))
     size = discovery.total_bytes(found.files)
     jobs = jobs or max(min(cores(), size // _WORTH_A_PROCESS_BYTES), 1)
     contents = map_each(read, found.files, jobs=jobs, progress=progress)
     return _run(found, contents, ranks)
 
 
-def _read(path: Path, *, comm_kernels: tuple[str, ...]) -> _Content:
+def _read(path: Path, *, comm: Patterns) -> _Content:
     try:
-        return _Content(path, tuple(read_kineto(path, comm_pattern(comm_kernels))))
+        return _Content(path, tuple(read_kineto(path, comm)))
     except TraceFileError as problem:
         return _Content(path, problem=problem)
 
@@ -146,7 +147,7 @@ def _with_ranks(
             if rank is None:
                 lone = len(contents) == 1
                 rank = ranks.named_rank(content.path.absolute(), found.root, lone=lone)
-                from_names.append(discovery.shown(content.path))
+                from_names.append(shown(content.path))
             if rank is None:
                 unnamed.append(recording.trace)
             else:
@@ -164,7 +165,7 @@ def _with_ranks(
         warnings.append(
             Warn(
                 "rank_from_name",
-                f"ranks are taken from the names of {discovery.listed(set(from_names))}",
+                f"ranks are taken from the names of {listed(set(from_names))}",
             )
         )
     return traces + [_of_rank(trace, 0) for trace in unnamed], warnings
@@ -227,16 +228,14 @@ def _about_ranks(run: Run) -> list[Warn]:
     ]
     if run.world_size is None:
         files = len({trace.path for trace in run.traces})
-        counted = f"{files} file{'' if files == 1 else 's'}"
-        warnings.append(
-            Warn("world_size_unknown", f"{counted}, world size unknown: the files do not tell it")
-        )
+        said = f"{counted(files, 'file')}, world size unknown: the files do not tell it"
+        warnings.append(Warn("world_size_unknown", said))
     if run.missing_ranks:
         warnings.append(
             Warn(
                 "missing_ranks",
                 f"{len(run.ranks)} of {run.world_size} ranks are here; missing: "
-                f"{', '.join(map(str, run.missing_ranks))}",
+                f"{ranges(run.missing_ranks)}",
             )
         )
     return warnings

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from ddptrace.kernels import (
     ANNOTATION_CATEGORIES,
-    CALL_CATEGORIES,
     GPU_CATEGORIES,
     OPERATOR_CATEGORIES,
     STACK_CATEGORY,
+    is_call_category,
 )
 from ddptrace.sources.events import (
     KNOWN_DECODER,
@@ -40,7 +40,7 @@ def _sort(category: object) -> int:
     word = str(category).lower()
     if word in OPERATOR_CATEGORIES or word in ANNOTATION_CATEGORIES:
         return _HOST
-    if word in CALL_CATEGORIES:
+    if is_call_category(word):
         return _CALL
     return _GPU if word in GPU_CATEGORIES else _OTHER
 
@@ -153,6 +153,11 @@ class Columns:
         self._pieces: dict[str, list[NDArray[Any]]] = {}
         self._decoder = KNOWN_DECODER
         self._span_type: type = KnownSpan
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there was any event of a category that PyTorch's profiler writes."""
+        return bool((self._sort_of != _OTHER).any())
 
     def add(self, block: bytes | memoryview) -> None:
         """Add the events of a JSON array; msgspec.MsgspecError leaves everything as it was."""

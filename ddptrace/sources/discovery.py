@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import glob
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ddptrace.errors import RunError
+from ddptrace.errors import RunError, UsageError
 from ddptrace.sources.manifest import FILE_NAME
+from ddptrace.wording import shown
 
 _SUFFIXES = (".json", ".json.gz")
-_MOST_LISTED = 4
 _NSYS_SUFFIXES = (".sqlite", ".nsys-rep", ".qdrep", ".qdstrm")
 
 
@@ -35,23 +35,13 @@ class Found:
         return self.named + self.others
 
 
-def shown(path: str | Path) -> str:
-    """Return a path as text that can be printed and written, whatever bytes its name holds."""
-    return str(path).encode("utf-8", "replace").decode()
-
-
-def listed(paths: Collection[str]) -> str:
-    """Return some paths in words: a few of them, and how many more there are."""
-    few = sorted(paths)[:_MOST_LISTED]
-    more = len(paths) - len(few)
-    return ", ".join(few) + (f" and {more} more" if more else "")
-
-
 def find(paths: Sequence[str | Path]) -> Found:
     """Return the trace files that paths or glob patterns name; RunError when there are none.
 
     A file that is named twice, or by a link to another one, is there once.
     """
+    if not paths or not all(str(path) for path in paths):
+        raise UsageError("no path is given; give the folder that holds the traces")
     given = _expanded(paths)
     folders = [path for path in given if path.is_dir()]
     named = _distinct([path for path in given if path not in folders], ())

@@ -16,22 +16,20 @@ import msgspec
 from ddptrace.errors import ForeignFileError, TraceFileError
 from ddptrace.kernels import (
     ANNOTATION_CATEGORIES,
-    CALL_CATEGORIES,
     GPU_CATEGORIES,
-    OPERATOR_CATEGORIES,
+    is_call_category,
 )
 from ddptrace.sources import events, foreign
 from ddptrace.sources.columns import Columns
-from ddptrace.sources.discovery import shown
 from ddptrace.sources.event_stream import EventStream
 from ddptrace.sources.inflate import ByteSource, open_bytes
 from ddptrace.sources.salvage import Salvage, SharedFileError, document, salvage
+from ddptrace.wording import shown
 
 _CATEGORY = re.compile(r'"cat"\s*:\s*"([^"]*)"')
 _COMPLETE = re.compile(r'"ph"\s*:\s*"X"')
 _OTHER_WRITER = re.compile(r'"traceEvents"\s*:|"ph"\s*:\s*"[A-Za-z]"')
 _HEADER_KEYS = frozenset({"schemaVersion", "deviceProperties", "distributedInfo", "trace_id"})
-_OURS = GPU_CATEGORIES.keys() | CALL_CATEGORIES | OPERATOR_CATEGORIES | ANNOTATION_CATEGORIES
 
 
 @dataclass(slots=True)
@@ -84,7 +82,7 @@ def read_file(path: Path) -> Reading:
         raise TraceFileError(
             name,
             "holds the headers of several traces: several ranks probably wrote to one path. "
-            "Record again with the rank in every file name; `ddptrace capture` does so",
+            "Record again with the rank in the name of every file",
         ) from None
     except OSError as error:
         raise TraceFileError(name, f"cannot be read: {error.strerror}") from error
@@ -125,7 +123,7 @@ def _read_block(block: memoryview, reading: Reading) -> str | None:
     """Read the events of one block; return what follows the array, if it ends in the block."""
     try:
         reading.columns.add(block)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         # Without the opening bracket, which is not of the file; the closing one, which is not
         # either, lets a broken last event be told from a cut one.
         found = salvage(_text(block[1:], reading))
@@ -157,7 +155,7 @@ def _is_needed(piece: str) -> bool:
     if category is None:
         return _COMPLETE.search(piece) is not None
     word = category[1].lower()
-    if word in GPU_CATEGORIES or word in CALL_CATEGORIES:
+    if word in GPU_CATEGORIES or is_call_category(word):
         return True
     return word in ANNOTATION_CATEGORIES and "ProfilerStep" in piece
 
@@ -181,16 +179,18 @@ def _cut(stream: EventStream, rest: Salvage, damage: str | None, *, bare_list: b
         return f"is cut short inside an event that starts at byte {place:,} of its JSON ({reason})"
     if damage is not None:
         return f"is cut short: {damage}"
+    end = stream.rest_offset + len(stream.rest)
     if rest.trailer is None and not bare_list:
-        end = stream.rest_offset + len(stream.rest)
         return f"is cut short between two events, at byte {end:,} of its JSON"
+    if rest.trailer is not None and not bare_list and not rest.trailer.rstrip().endswith("}"):
+        return f"is cut short after its events, at byte {end:,} of its JSON"
     return None
 
 
 def check_is_pytorch(reading: Reading) -> None:
     """Raise ForeignFileError or TraceFileError for a trace without anything of PyTorch's in it."""
     columns = reading.columns
-    if {str(category).lower() for category in columns.category} & _OURS:
+    if columns.has_work:
         return
     ours = _HEADER_KEYS & reading.header.keys()
     kind = None if ours else foreign.kind_of_trace(columns)

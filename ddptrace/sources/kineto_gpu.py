@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from ddptrace.sources.columns import Calls, Codes, Columns, GpuSpans, take
 from ddptrace.sources.host_run import inside
 from ddptrace.sources.names import Names, collective_codes
 
+Patterns: TypeAlias = tuple[re.Pattern[str], ...]
 _NUMBER = re.compile(r"\d{1,18}$")
 
 
@@ -69,7 +71,7 @@ def with_usable_times(gpu: GpuSpans, shift_ns: int) -> tuple[GpuSpans, int]:
 
 
 def gpu_operations(
-    gpu: GpuSpans, calls: Launches, host: HostRanges, columns: Columns, comm: re.Pattern[str] | None
+    gpu: GpuSpans, calls: Launches, host: HostRanges, columns: Columns, comm: Patterns
 ) -> tuple[Ops, Names]:
     """Return the operations, unsorted, and the names that their codes stand for.
 
@@ -106,20 +108,22 @@ def _at(column: NDArray[Any], row: NDArray[np.intp]) -> NDArray[Any]:
     return column[row] if column.size else np.zeros(row.size, column.dtype)
 
 
-def _kinds(
-    gpu: GpuSpans, columns: Columns, names: Names, comm: re.Pattern[str] | None
-) -> NDArray[np.int8]:
+def _kinds(gpu: GpuSpans, columns: Columns, names: Names, comm: Patterns) -> NDArray[np.int8]:
     by_category = [
         kernels.GPU_CATEGORIES.get(str(category).lower(), Kind.COMPUTE)
         for category in columns.category
     ]
     kind = np.array(by_category, np.int8)[gpu.category]
-    has_metadata = np.array([told is not None for told in columns.collective], np.bool_)
+    has_metadata = np.array([bool(told) for told in columns.collective], np.bool_)
     is_comm = names.where(kernels.is_comm_name, gpu.name) | has_metadata[gpu.collective]
-    if comm is not None:
-        is_comm |= names.where(lambda name: comm.search(name) is not None, gpu.name)
+    for pattern in comm:
+        is_comm |= names.where(partial(_is_found, pattern), gpu.name)
     kind[is_comm & (kind == Kind.COMPUTE)] = Kind.COMM
     return kind
+
+
+def _is_found(pattern: re.Pattern[str], name: str) -> bool:
+    return pattern.search(name) is not None
 
 
 def _numbers(codes: Codes) -> NDArray[np.int64]:

@@ -29,6 +29,7 @@ from ddptrace.sources.columns import Calls, Columns, GpuSpans, Spans, take
 from ddptrace.sources.host_run import host_operations
 from ddptrace.sources.kineto import Reading, check_is_pytorch, read_file
 from ddptrace.sources.kineto_gpu import (
+    Patterns,
     gpu_operations,
     launches,
     lost_graphs,
@@ -74,7 +75,7 @@ class _Part:
     shift_ns: int
 
 
-def read_kineto(path: Path, comm: re.Pattern[str] | None) -> list[Recording]:
+def read_kineto(path: Path, comm: Patterns) -> list[Recording]:
     """Return the recordings of one file: one, or one a rank of a merged file.
 
     `comm` names further kernels that are communication. Raises TraceFileError for a file without
@@ -163,9 +164,7 @@ class _Work:
     lost_graph_launch_ns: IntArray
 
 
-def _recording(
-    reading: Reading, part: _Part, rank: int | None, comm: re.Pattern[str] | None
-) -> Recording:
+def _recording(reading: Reading, part: _Part, rank: int | None, comm: Patterns) -> Recording:
     work = _work(reading, part, rank, comm)
     trace = Trace(
         rank=rank or 0,
@@ -190,7 +189,7 @@ def _recording(
     return Recording(replace(trace, comm_missing=missing is not None, warnings=warnings), rank)
 
 
-def _work(reading: Reading, part: _Part, rank: int | None, comm: re.Pattern[str] | None) -> _Work:
+def _work(reading: Reading, part: _Part, rank: int | None, comm: Patterns) -> _Work:
     names = Names(tuple(map(str, reading.columns.name)))
     gpu, dropped = with_usable_times(part.gpu, part.shift_ns)
     calls = launches(part.calls, part.shift_ns, names)
@@ -256,6 +255,10 @@ def _refuse_lost_kernels(
     used = names.where(kernels.is_gpu_collective_call, host.name).any()
     if not launched and not used:
         return
+    if reading.cut:
+        raise TraceFileError(
+            reading.path, f"{reading.cut}; what is there holds no GPU operations yet"
+        )
     what = f"{launched} kernel launches" if launched else "collective calls of a GPU library"
     who = "" if rank is None else f"rank {rank}: "
     raise TraceFileError(

@@ -10,6 +10,7 @@ from ddptrace.model import Trace, Warn
 from ddptrace.sources.kineto import Reading
 from ddptrace.sources.names import Names
 from ddptrace.sources.streams import Cut
+from ddptrace.wording import counted
 
 
 def partial(reading: Reading) -> str | None:
@@ -25,25 +26,21 @@ def of_reading(reading: Reading, *, dropped: int, cut: Cut) -> tuple[Warn, ...]:
     """Return the warnings about the file's events."""
     found = {
         "dropped_events": dropped
-        and f"{_count(dropped, 'GPU operation')} without usable times dropped",
+        and f"{counted(dropped, 'GPU operation')} without usable times dropped",
         "impossible_length": cut.count
-        and f"{_count(cut.count, 'operation')} longer than the whole next one on the same stream, "
+        and f"{counted(cut.count, 'operation')} longer than the whole next one on the same stream, "
         f"which cannot be (the longest {cut.longest_ns / 1e3:,.1f} µs on stream {cut.stream}); cut "
         "where the next one starts",
         "repaired_text": reading.repaired
-        and f"{_count(reading.repaired, 'place')} that are not clean JSON repaired (odd bytes, "
+        and f"{counted(reading.repaired, 'place')} that are not clean JSON repaired (odd bytes, "
         "control characters, quotes in names)",
         "skipped_events": reading.skipped
-        and f"{_count(reading.skipped, 'unreadable host event')} skipped; no figure needs them",
+        and f"{counted(reading.skipped, 'unreadable host event')} skipped; no figure needs them",
         "recorded_with_stacks": (reading.stacks or None)
         and "recorded with Python stacks, which slow the host down; use with_stack=False for "
         "timings",
     }
     return tuple(Warn(code, f"{reading.path}: {said}") for code, said in found.items() if said)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def of_trace(trace: Trace) -> tuple[Warn, ...]:
@@ -60,7 +57,7 @@ def missing_comm(trace: Trace) -> Warn | None:
         return None
     return Warn(
         "comm_not_recorded",
-        f"{trace.path}: {_count(calls, 'collective call')} but no NCCL kernels were recorded: "
+        f"{trace.path}: {counted(calls, 'collective call')} but no NCCL kernels were recorded: "
         "communication time is unknown. Name the kernels of another library with "
         "--comm-kernel REGEX",
     )
@@ -85,7 +82,7 @@ def _likely_comm(trace: Trace) -> tuple[Warn, ...]:
     return (
         Warn(
             "likely_comm",
-            f"{trace.path}: {_count(likely.size, 'kernel')} that count as compute look like "
+            f"{trace.path}: {counted(likely.size, 'kernel')} that count as compute look like "
             f"collectives ({', '.join(examples)}); if they are, name them with --comm-kernel REGEX",
         ),
     )
@@ -98,7 +95,7 @@ def _lost_graphs(trace: Trace) -> tuple[Warn, ...]:
     return (
         Warn(
             "graph_kernels_not_recorded",
-            f"{trace.path}: the kernels of {_count(lost, 'launched CUDA graph')} were not "
+            f"{trace.path}: the kernels of {counted(lost, 'launched CUDA graph')} were not "
             "recorded, so idle time is unknown there; record with a CUPTI that traces graphs node "
             "by node (nsys: --cuda-graph-trace=node)",
         ),

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from ddptrace.errors import RunError, TraceFileError
 from ddptrace.model import Trace, Warn
-from ddptrace.sources.discovery import listed
+from ddptrace.wording import listed, ranges
 
 # Ranks record the same iterations within seconds; files this far apart are of different runs.
 _LONGEST_GAP_NS = 600 * 10**9
@@ -96,7 +96,7 @@ def _not_two_windows(first: Trace, second: Trace) -> str | None:
 def _absent(traces: Sequence[Trace]) -> str:
     size = max((trace.facts.world_size or 0 for trace in traces), default=0)
     absent = sorted(set(range(size)) - {trace.rank for trace in traces})
-    return f", none for rank {', '.join(map(str, absent))}" if absent else ""
+    return f", none for rank {ranges(absent)}" if absent else ""
 
 
 def _check_near_in_time(traces: Sequence[Trace]) -> None:
@@ -166,7 +166,7 @@ def _window_warnings(traces: Sequence[Trace]) -> list[Warn]:
     return [
         Warn(
             "ranks_apart_in_time",
-            f"the recordings of rank {', '.join(map(str, apart))} do not overlap in time with "
+            f"the recordings of rank {ranges(apart)} do not overlap in time with "
             f"those of rank {reference[0]}: they may hold different iterations",
         )
     ]
@@ -180,9 +180,6 @@ def _step_warnings(traces: Sequence[Trace]) -> list[Warn]:
     }
     if len({tuple(found) for found in steps.values()}) < 2:
         return []
-    listed = [
-        f"rank {rank} has {', '.join(map(str, found)) if found else 'none'}"
-        for rank, found in steps.items()
-    ]
+    listed = [f"rank {rank} has {ranges(found) or 'none'}" for rank, found in steps.items()]
     shown = "; ".join(listed[:4]) + ("; …" if len(listed) > 4 else "")
     return [Warn("steps_differ", f"the ranks hold different steps: {shown}")]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ddptrace.errors import RunError
-from ddptrace.sources.discovery import listed
+from ddptrace.wording import listed
 
 # Names as launchers and trainers write them: rank3.json, rank-3, trace_rank_3, worker3_step_12,
 # 3_trace.json. A local rank says nothing: it repeats on every node.

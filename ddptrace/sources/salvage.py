@@ -7,13 +7,13 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ddptrace.kernels import CALL_CATEGORIES, GPU_CATEGORIES
+from ddptrace.kernels import GPU_CATEGORIES, is_call_category
 
 _SPACE = re.compile(r"[\s,]*")
 _BORDER = re.compile(r'\}\s*,\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)")')
 _ARRAY_END = re.compile(r"\}\s*,?\s*\](?=\s*(?:,|\}|$))")
-_HEADER_KEYS = frozenset({"traceEvents", "schemaVersion", "distributedInfo"})
-_SECOND_HEADER = re.compile(rf'"(?:{"|".join(_HEADER_KEYS)})"\s*:')
+_KEYS_OF_A_HEADER = frozenset({"traceEvents", "schemaVersion", "distributedInfo"})
+_SECOND_HEADER = re.compile(rf'"(?:{"|".join(_KEYS_OF_A_HEADER)})"\s*:')
 _ODD = re.compile("[\x00-\x1f\ufffd]")
 _ESCAPE = re.compile(r'\\(u[0-9a-fA-F]{4}|["\\/bfnrt])|\\')
 _BARE_NUMBER = re.compile(r":\s*-?(?:nan|inf|infinity)(?:\([^)]*\))?(?=\s*[,}\]])", re.IGNORECASE)
@@ -23,7 +23,7 @@ _NAME = re.compile(
 _KEY = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*')
 _FIELD = re.compile(
     r'"(ph|cat|name|pid|tid|ts|dur|stream|device|correlation|Collective name|graph node id)"'
-    r'\s*:\s*("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*)'
+    r'\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?=\s*[,}\]]))'
 )
 _TOP_FIELDS = frozenset({"ph", "cat", "name", "pid", "tid", "ts", "dur"})
 # Numbers stay text: a float would lose the digits that stamps.py needs.
@@ -84,7 +84,7 @@ def _one_event(text: str, position: int, found: Salvage) -> int:
     except (ValueError, RecursionError):
         return _broken_event(text, position, found)
     if isinstance(event, dict):
-        if not _HEADER_KEYS.isdisjoint(event):
+        if not _KEYS_OF_A_HEADER.isdisjoint(event):
             raise SharedFileError
         found.events.append(event)
         found.repaired += _ODD.search(str(event.get("name"))) is not None
@@ -129,9 +129,13 @@ def _scraped(piece: str) -> dict[str, Any] | None:
     None unless they hold all that a figure needs of an event of its category.
     """
     fields: dict[str, Any] = {}
-    for found in _FIELD.finditer(piece):
-        fields.setdefault(found[1], json.loads(found[2], strict=False, parse_float=str))
-    joined = str(fields.get("cat")).lower() in GPU_CATEGORIES.keys() | CALL_CATEGORIES
+    try:
+        for found in _FIELD.finditer(piece):
+            fields.setdefault(found[1], _READER.decode(found[2]))
+    except ValueError:
+        return None
+    category = str(fields.get("cat")).lower()
+    joined = category in GPU_CATEGORIES or is_call_category(category)
     if not {"ph", "name", "ts", "dur", *(["correlation"] if joined else [])} <= fields.keys():
         return None
     event = {key: value for key, value in fields.items() if key in _TOP_FIELDS}
@@ -143,13 +147,18 @@ def _quoted(name: str) -> str:
 
 
 def document(text: str) -> dict[str, Any]:
-    """Return the key-value pairs of a header or trailer, as many as can be read; never raises."""
+    """Return the key-value pairs of a header or trailer, as many as can be read; never raises.
+
+    A number that the text ends with is left out: it may have been longer.
+    """
     pairs: dict[str, Any] = {}
     position = 0
     while key := _KEY.search(text, position):
         position = key.end()
         try:
-            pairs[key[1]], position = _PLAIN_READER.raw_decode(text, position)
+            value, position = _PLAIN_READER.raw_decode(text, position)
         except (ValueError, RecursionError):
             continue
+        if position < len(text) or not isinstance(value, (int, float)):
+            pairs[key[1]] = value
     return pairs

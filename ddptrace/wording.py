@@ -1,0 +1,36 @@
+"""How messages name files, numbers and counts, so that a line stays a line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+_MOST_LISTED = 4
+
+
+def shown(path: str | Path) -> str:
+    """Return a path as text that can be printed and written, whatever bytes its name holds."""
+    return str(path).encode("utf-8", "replace").decode()
+
+
+def listed(words: Collection[str]) -> str:
+    """Return some words in order: a few of them, and how many more there are."""
+    few = sorted(words)[:_MOST_LISTED]
+    more = len(words) - len(few)
+    return ", ".join(few) + (f" and {more} more" if more else "")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 file", "2 files"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def ranges(numbers: Collection[int]) -> str:
+    """Return whole numbers as runs: "0-2, 5, 7-9"."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
