@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar
 
+from ddptrace.errors import DdptraceError
+
 Input = TypeVar("Input")
 Output = TypeVar("Output")
 Progress: TypeAlias = Callable[[int, int], None]
@@ -50,6 +52,7 @@ def _map_in_processes(
     # Imported where they are needed: one small file is read in less time than they take.
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures.process import BrokenProcessPool
 
     # A forked process has everything imported and does not run the user's script again.
     method = "fork" if sys.platform == "linux" else "spawn"
@@ -61,4 +64,10 @@ def _map_in_processes(
             futures = [pool.submit(function, one) for one in inputs]
             for done, _ in enumerate(as_completed(futures), start=1):
                 told(done, len(futures))
-            return [future.result() for future in futures]
+            try:
+                return [future.result() for future in futures]
+            except BrokenProcessPool as error:
+                raise DdptraceError(
+                    "a process that read a file was killed, perhaps for want of memory; try "
+                    "--jobs 1"
+                ) from error

@@ -108,10 +108,8 @@ class Facts:
     world_size: int | None = None
     backend: str | None = None
     device_name: str | None = None
-    host: str | None = None
     process: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
-    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,8 +12,9 @@ import msgspec
 from ddptrace.errors import RunError, UsageError
 from ddptrace.metrics.steps import StepMetrics, step_metrics
 from ddptrace.metrics.summary import Summary, kept_rows, longest_by_step, summarize
-from ddptrace.metrics.timeline import RankTimeline, rank_timeline
+from ddptrace.metrics.timeline import RankTimeline, clipped, rank_timeline
 from ddptrace.model import Device, Run, Source, Trace, Warn
+from ddptrace.wording import ranges
 
 if TYPE_CHECKING:
     import pandas as pd  # imported where a frame is made: it costs more than a small report
@@ -117,10 +118,7 @@ def analyze(run: Run) -> Report:
     origins = _origins(run.traces)
     recordings = [step_metrics(trace) for trace in run.traces]
     if not any(recordings):
-        raise RunError(
-            "no GPU operation was launched inside a step mark: the marks and the GPU work were "
-            "recorded at different times; record whole steps"
-        )
+        raise _no_steps(run)
     summary = summarize(recordings)
     steps = [
         replace(row, start_ns=row.start_ns - origin, end_ns=row.end_ns - origin)
@@ -163,13 +161,45 @@ def from_json(text: str) -> Report:
 
 
 def only_step(report: Report, step: int) -> Report:
-    """Return the report with the rows of one step; UsageError when no rank has it."""
+    """Return the report of one step; UsageError when no rank has it.
+
+    Rows, headline and timeline are those of the step; the summary stays that of the run.
+    """
     rows = [row for row in report.steps if row.step == step]
     if not rows:
         known = sorted({row.step for row in report.steps if row.step is not None})
-        there = f"the run has steps {', '.join(map(str, known))}" if known else "it has no steps"
+        there = f"the run has steps {ranges(known)}" if known else "it has no steps"
         raise UsageError(f"--step {step}: no such step; {there}")
-    return replace(report, steps=rows)
+    longest = longest_by_step(row for row in rows if not row.partial)
+    headline = _headline_of(longest[step], rows) if longest else _ALL_PARTIAL
+    return replace(
+        report,
+        steps=rows,
+        diagnosis=replace(report.diagnosis, headline=f"step {headline}"),
+        timeline=None if report.timeline is None else _timeline_of(report.timeline, rows),
+    )
+
+
+def _timeline_of(timeline: Timeline, rows: Sequence[StepMetrics]) -> Timeline:
+    """Return the part of a timeline inside the windows of some rows."""
+    return Timeline(
+        [
+            clipped(recording, row.start_ns, row.end_ns)
+            for recording in timeline.recordings
+            for row in rows
+            if row.rank == recording.rank
+        ]
+    )
+
+
+def _no_steps(run: Run) -> RunError:
+    cut = [f"{trace.path}: {trace.partial}" for trace in run.traces if trace.partial]
+    if cut:
+        return RunError(f"{cut[0]}; what is there holds no GPU work of a step")
+    return RunError(
+        "no GPU operation was launched inside a step mark: the marks and the GPU work were "
+        "recorded at different times; record whole steps"
+    )
 
 
 def _origins(traces: Sequence[Trace]) -> list[int]:
@@ -224,18 +254,24 @@ def _step_warnings(recordings: Sequence[Sequence[StepMetrics]]) -> list[Warn]:
     ]
 
 
+_ALL_PARTIAL = "no whole recording: every rank here is partial, so there is no step to show"
+
+
 def _headline(rows: Sequence[StepMetrics], summary: Summary) -> str:
     """Return one sentence on where the median step went, on the rank on which it took longest."""
     longest = longest_by_step(rows)
     if summary.median_step is not None:
-        row = longest[summary.median_step]
-        several = len({row.rank for row in rows}) > 1
-        where = f"rank {row.rank}, its longest" if several else f"rank {row.rank}"
-        return f"step {row.step} ({where}) took {_parts(row)}"
+        return f"median step {_headline_of(longest[summary.median_step], rows)}"
     if not rows:
-        return "no whole recording: every rank here is partial, so there is no step to show"
+        return _ALL_PARTIAL
     row = max(rows, key=lambda row: row.step_ns or 0)
     return f"step time is not available; the recording of rank {row.rank} took {_parts(row)}"
+
+
+def _headline_of(row: StepMetrics, rows: Sequence[StepMetrics]) -> str:
+    several = len({row.rank for row in rows}) > 1
+    where = f"rank {row.rank}, its longest" if several else f"rank {row.rank}"
+    return f"{row.step} ({where}) took {_parts(row)}"
 
 
 def _parts(row: StepMetrics) -> str:

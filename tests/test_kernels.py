@@ -85,11 +85,22 @@ def test_the_operation_comes_from_the_metadata_then_the_name(name, told, operati
 
 def test_a_bad_expression_is_refused_in_one_sentence():
     with pytest.raises(UsageError, match="not a regular expression"):
-        kernels.comm_pattern(["fine", "("])
+        kernels.comm_patterns(["fine", "("])
 
 
-def test_no_expression_is_no_pattern():
-    assert kernels.comm_pattern([]) is None
+def test_expressions_stand_beside_each_other_with_flags_of_their_own():
+    patterns = kernels.comm_patterns(["(?i)allreduce", "(?P<a>gather)", "(?P<a>scatter)"])
+    assert [bool(pattern.search("my_AllReduce")) for pattern in patterns] == [True, False, False]
+
+
+def test_one_expression_needs_no_list():
+    assert [pattern.pattern for pattern in kernels.comm_patterns("gemm")] == ["gemm"]
+
+
+@pytest.mark.parametrize("expression", ["", "x*"])
+def test_an_expression_that_matches_every_name_is_refused(expression):
+    with pytest.raises(UsageError, match="every kernel"):
+        kernels.comm_patterns([expression])
 
 
 @pytest.mark.parametrize(

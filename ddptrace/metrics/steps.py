@@ -125,8 +125,7 @@ def _step(
     )
 
 
-_NEED_COMM = (
-    "comm_ns",
+_NEED_COMPUTE_AND_COMM = (
     "hidden_comm_ns",
     "exposed_comm_ns",
     "exposed_mem_ns",
@@ -134,9 +133,9 @@ _NEED_COMM = (
     "overlap_ratio",
     "tail_ns",
     "first_comm_delay_ns",
-    "comm_kernels",
 )
-_NEED_EVERYTHING = (*_NEED_COMM[1:-1], "step_ns", "compute_span_ns")
+_NEED_COMM = (*_NEED_COMPUTE_AND_COMM, "comm_ns", "comm_kernels")
+_NEED_EVERYTHING = (*_NEED_COMPUTE_AND_COMM, "step_ns", "compute_span_ns")
 
 
 def _unknown(trace: Trace, mark: Mark | None) -> tuple[str, ...]:
@@ -170,7 +169,8 @@ def _tail_ns(compute: Ops, comm: Ops) -> int | None:
     if not len(comm):
         return None
     end_ns = int(comm.end_ns.max())
-    before = compute.end_ns[compute.start_ns < end_ns]
+    ran = compute.end_ns > compute.start_ns  # a kernel of no length ran at no moment
+    before = compute.end_ns[ran & (compute.start_ns < end_ns)]
     if not before.size:
         return None
     return max(end_ns - int(before.max()), 0)

@@ -35,6 +35,22 @@ def rank_timeline(trace: Trace, origin_ns: int) -> RankTimeline:
     )
 
 
+def clipped(recording: RankTimeline, start_ns: int, end_ns: int) -> RankTimeline:
+    """Return the part of a recording's intervals inside [start_ns, end_ns)."""
+    return RankTimeline(
+        rank=recording.rank,
+        compute=_inside(recording.compute, start_ns, end_ns),
+        hidden_comm=_inside(recording.hidden_comm, start_ns, end_ns),
+        exposed_comm=_inside(recording.exposed_comm, start_ns, end_ns),
+        mem=_inside(recording.mem, start_ns, end_ns),
+    )
+
+
+def _inside(pairs: Pairs, start_ns: int, end_ns: int) -> Pairs:
+    cut = ((max(start, start_ns), min(end, end_ns)) for start, end in pairs)
+    return [(start, end) for start, end in cut if end > start]
+
+
 def _pairs(times: Intervals, origin_ns: int) -> Pairs:
     start, end = (times.start - origin_ns).tolist(), (times.end - origin_ns).tolist()
     return list(zip(start, end, strict=True))

@@ -9,7 +9,6 @@ from ddptrace.report import Report
 
 UNKNOWN = "-"
 MEDIAN = "median"
-ALL = "all"
 
 COLUMNS = {
     "step": "step_ns",

@@ -13,8 +13,9 @@ from ddptrace.metrics.steps import StepMetrics
 from ddptrace.model import Warn
 from ddptrace.outputs.figures import COLUMNS, cells, longest, ms, rows_by_step
 from ddptrace.report import Report
+from ddptrace.wording import counted
 
-_NARROW_COLUMNS = 66
+_UNLIMITED = 10_000
 _MOST_RANKS = 16
 _MOST_OF_A_KIND = 4
 _LEGEND = (
@@ -48,7 +49,8 @@ def render(report: Report, *, step: str, next_command: str, destination: Destina
     _print_summary(console, report)
     _print_warnings(console, report)
     console.print()
-    console.print(Text.assemble("Next: ", (next_command, "cyan")))
+    # Never wrapped, so that it can be copied.
+    console.print(Text.assemble("Next: ", (next_command, "cyan")), soft_wrap=True)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]  # a StringIO
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -56,7 +58,7 @@ def render(report: Report, *, step: str, next_command: str, destination: Destina
 def _console(destination: Destination) -> Console:
     return Console(
         file=io.StringIO(),
-        width=destination.width or 10_000,
+        width=destination.width or _UNLIMITED,
         force_terminal=destination.colour,
         no_color=not destination.colour,
         color_system="standard" if destination.colour else None,
@@ -74,7 +76,7 @@ def _run_line(report: Report) -> str:
 
 
 def _ranks(ranks: list[int]) -> str:
-    return f"{len(ranks)} rank{'' if len(ranks) == 1 else 's'}, world size unknown"
+    return f"{counted(len(ranks), 'rank')}, world size unknown"
 
 
 def _versions(versions: dict[str, str]) -> list[str]:
@@ -89,13 +91,14 @@ def _print_step(
     title = "whole recording" if number is None else f"step {number}"
     if len(shown) < len(rows):
         title += f", the {len(shown)} of {len(rows)} ranks with the longest steps"
-    if destination.width is not None and destination.width < _NARROW_COLUMNS:
-        console.print(Text(title))
-        for row in shown:
-            console.print(_stacked(row))
-        return
     console.print(Text(title))
-    console.print(_table(shown))
+    table = _table(shown)
+    needed = console.measure(table, options=console.options.update(width=_UNLIMITED)).maximum
+    if destination.width is None or needed <= destination.width:
+        console.print(table)
+        return
+    for row in shown:
+        console.print(_stacked(row))
 
 
 def _table(rows: list[StepMetrics]) -> Table:

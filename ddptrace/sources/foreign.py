@@ -18,6 +18,12 @@ _OTHER_PROFILERS = (
 def without_events(path: str, text: bytes, damage: str | None) -> TraceFileError:
     """Return the error for a file without an array of events."""
     start = text.decode("utf-8", "replace").lstrip("\ufeff \t\r\n\0")
+    if start.startswith("SQLite format 3"):
+        return ForeignFileError(
+            path,
+            "is an SQLite file, perhaps of Nsight Systems; this version reads torch.profiler's "
+            ".json and .json.gz only",
+        )
     if not start:
         what = f"the file is unreadable ({damage})" if damage else "the file is empty (0 bytes)"
         return TraceFileError(path, f"{what}; the rank wrote no trace: record it again")
@@ -26,7 +32,9 @@ def without_events(path: str, text: bytes, damage: str | None) -> TraceFileError
     except (ValueError, RecursionError) as error:
         if '"schemaVersion"' in start or '"deviceProperties"' in start:
             return TraceFileError(path, "is cut short inside its header, before the first event")
-        return TraceFileError(path, f"is neither a trace nor JSON ({damage or _reason(error)})")
+        if damage:
+            return TraceFileError(path, f"is neither a trace nor JSON ({damage})")
+        return ForeignFileError(path, f"is neither a trace nor JSON ({_reason(error)})")
     if isinstance(found, dict) and {"schema", "nodes"} <= found.keys():
         return ForeignFileError(
             path,

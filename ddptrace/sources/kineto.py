@@ -182,7 +182,8 @@ def _cut(stream: EventStream, rest: Salvage, damage: str | None, *, bare_list: b
     end = stream.rest_offset + len(stream.rest)
     if rest.trailer is None and not bare_list:
         return f"is cut short between two events, at byte {end:,} of its JSON"
-    if rest.trailer is not None and not bare_list and not rest.trailer.rstrip().endswith("}"):
+    after = (rest.trailer or "").strip()
+    if after and not bare_list and not after.endswith("}"):
         return f"is cut short after its events, at byte {end:,} of its JSON"
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +16,6 @@ _VERSIONS = {
 }
 _LARGEST_NS = 1 << 62
 _LARGEST_WORLD = 1_000_000  # beyond it a number is damage, not a job
-_OPTIONS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
 
 
 def base_ns(header: Mapping[str, Any]) -> int | None:
@@ -37,11 +37,10 @@ def facts(header: Mapping[str, Any], *, device: int | None, process: str | None)
     backend = distributed.get("backend")
     return Facts(
         world_size=world_size if world_size and 0 < world_size <= _LARGEST_WORLD else None,
-        backend=str(backend) if backend else None,
+        backend=_word(backend),
         device_name=_device_name(header, device),
         process=process,
         versions=_versions(header, distributed),
-        options=tuple(option for option in _OPTIONS if _integer(header.get(option))),
     )
 
 
@@ -59,12 +58,15 @@ def _integer(value: object) -> int | None:
 
 def _device_name(header: Mapping[str, Any], device: int | None) -> str | None:
     listed = header.get("deviceProperties")
-    known = [entry for entry in listed if isinstance(entry, dict)] if listed else []
-    if not isinstance(listed, list) or not known:
-        return None
+    entries = listed if isinstance(listed, list) else []
+    known = [entry for entry in entries if isinstance(entry, dict)]
     match = [entry for entry in known if entry.get("id") == device] or known
-    name = match[0].get("name")
-    return str(name) if name else None
+    return _word(match[0].get("name")) if match else None
+
+
+def _word(value: object) -> str | None:
+    """Return a value as one line of text without control characters; None for nothing."""
+    return " ".join(re.sub(r"[\x00-\x1f\x7f]", " ", str(value)).split()) if value else None
 
 
 def _versions(header: Mapping[str, Any], distributed: Mapping[str, Any]) -> dict[str, str]:
@@ -75,7 +77,7 @@ def _versions(header: Mapping[str, Any], distributed: Mapping[str, Any]) -> dict
             versions[name] = _dotted(number) if name in ("cuda", "driver") else str(number)
     library = distributed.get("nccl_version")
     if library:
-        versions["comm_library"] = str(library)
+        versions["comm_library"] = _word(library) or ""
     return versions
 
 

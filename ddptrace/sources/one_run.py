@@ -135,7 +135,8 @@ def _times(traces: Sequence[Trace]) -> str:
 
 def _clock_warnings(traces: Sequence[Trace]) -> list[Warn]:
     relative = sorted({trace.path for trace in traces if trace.clock == "relative"})
-    if not relative or len(_by_rank(traces)) < 2:
+    # Ranks of one merged file share its clock, whatever that counts from.
+    if not relative or len({trace.path for trace in traces}) < 2:
         return []
     return [
         Warn(

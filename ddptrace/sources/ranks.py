@@ -11,9 +11,11 @@ from ddptrace.wording import listed
 
 # Names as launchers and trainers write them: rank3.json, rank-3, trace_rank_3, worker3_step_12,
 # 3_trace.json. A local rank says nothing: it repeats on every node.
-_RANK = re.compile(r"(?<![A-Za-z])(global[-_.]?|local[-_.]?)?rank[-_.]?(\d+)", re.IGNORECASE)
-_WORKER = re.compile(r"(?<![A-Za-z])worker[-_.]?(\d+)", re.IGNORECASE)
-_LEADING = re.compile(r"^(\d+)[-_.]?trace", re.IGNORECASE)
+_RANK = re.compile(
+    r"(?<![A-Za-z])(global[-_.]?|local[-_.]?)?rank[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE
+)
+_WORKER = re.compile(r"(?<![A-Za-z])worker[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
+_LEADING = re.compile(r"^(\d{1,6})[-_.]?trace", re.IGNORECASE)
 _NUMBER = re.compile(r"^\d{1,5}$")  # longer ones are dates and times
 
 HOW_TO_NAME = "name the files rank0.json, rank1.json, …, or put them into folders rank_0, rank_1, …"
