@@ -75,7 +75,7 @@ def test_the_version_is_printed():
 def test_the_report_of_a_run_is_text_on_stdout(two_ranks):
     done = ddptrace("report", two_ranks)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "step 5 (rank 0, its longest) took 0.86 ms" in done.stdout
+    assert "median step 5 (rank 0, its longest) took 0.86 ms" in done.stdout
     assert done.stdout.rstrip().endswith(f"Next: ddptrace report {two_ranks} --html report.html")
 
 

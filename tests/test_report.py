@@ -102,7 +102,7 @@ def test_the_median_step_is_recorded_and_the_lower_one_of_two():
     report = analyze(run(steps_of(1, 100, 300, 200, 400)))
     assert report.summary.median_step == 3
     assert report.summary.step_ns.median == 250_000
-    assert report.diagnosis.headline.startswith("step 3 ")
+    assert report.diagnosis.headline.startswith("median step 3 ")
 
 
 def test_step_time_is_that_of_the_longest_rank():
@@ -156,7 +156,7 @@ def test_the_headline_has_shares_only_when_every_part_is_known():
 def test_one_step_can_be_picked():
     report = analyze(run(steps_of(100, 200), steps_of(150, 120, rank=1)))
     assert [(row.rank, row.step) for row in only_step(report, 1).steps] == [(0, 1), (1, 1)]
-    with pytest.raises(UsageError, match="the run has steps 0, 1"):
+    with pytest.raises(UsageError, match="the run has steps 0-1"):
         only_step(report, 7)
 
 

@@ -24,7 +24,7 @@ def sample():
 def test_the_page_has_headline_table_and_next_command():
     lines = text(sample()).splitlines()
     assert lines[2].startswith(
-        "step 0 (rank 0, its longest) took 0.80 ms: compute 0.40 ms (50.0 %)"
+        "median step 0 (rank 0, its longest) took 0.80 ms: compute 0.40 ms (50.0 %)"
     )
     table = lines.index("step 0") + 1
     assert lines[table].split() == [
@@ -48,7 +48,9 @@ def test_nothing_colours_a_pipe():
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120])
 def test_no_line_is_wider_than_the_terminal(width):
-    assert max(len(line) for line in text(sample(), width=width).splitlines()) <= width
+    lines = text(sample(), width=width).splitlines()
+    assert max(len(line) for line in lines[:-1]) <= width
+    assert lines[-1] == "Next: ddptrace next"
 
 
 def test_a_narrow_terminal_gets_every_figure_on_a_line_of_its_own():
@@ -83,6 +85,16 @@ def test_many_warnings_of_a_kind_are_counted():
     assert "number 3" in page
     assert "number 4" not in page
     assert "5 more of this kind" in page
+
+
+@pytest.mark.parametrize("width", range(50, 90, 3))
+def test_partial_and_long_numbers_are_whole_at_any_width(width):
+    whole = trace(("compute", 0, 300_000_000), rank=0, marks=[(0, 300_000_000)])
+    cut = trace(("compute", 0, 50), rank=1000, partial="cut")
+    page = text(analyze(run(whole, cut)), width=width)
+    assert "PARTIAL" in page
+    assert "1000" in page
+    assert "300000.00" in page
 
 
 def test_all_steps_have_a_table_each():

@@ -8,40 +8,46 @@ import re
 from ddptrace.errors import ForeignFileError, OwnReportError, TraceFileError
 from ddptrace.sources.columns import Columns
 
+_XLA_LABEL = re.compile(r"/device:\w+:\d+|/host:CPU")
 _OTHER_PROFILERS = (
     (re.compile(r"jit\(|PjitFunction|hlo_module|jax", re.IGNORECASE), "a JAX profile"),
     (re.compile(r"\btf_|TensorFlow|TFRecord|^tf\.", re.IGNORECASE), "a TensorFlow profile"),
-    (re.compile(r"/device:\w+:\d+|/host:CPU"), "a TensorFlow or JAX profile"),
+    (_XLA_LABEL, "a TensorFlow or JAX profile"),
+)
+
+
+_SQLITE = (
+    "is an SQLite file, perhaps of Nsight Systems; this version reads torch.profiler's .json and "
+    ".json.gz only"
 )
 
 
 def without_events(path: str, text: bytes, damage: str | None) -> TraceFileError:
     """Return the error for a file without an array of events."""
     start = text.decode("utf-8", "replace").lstrip("\ufeff \t\r\n\0")
-    if start.startswith("SQLite format 3"):
-        return ForeignFileError(
-            path,
-            "is an SQLite file, perhaps of Nsight Systems; this version reads torch.profiler's "
-            ".json and .json.gz only",
-        )
     if not start:
         what = f"the file is unreadable ({damage})" if damage else "the file is empty (0 bytes)"
         return TraceFileError(path, f"{what}; the rank wrote no trace: record it again")
+    if start.startswith("SQLite format 3"):
+        return ForeignFileError(path, _SQLITE)
     try:
-        found = json.loads(start)
+        return _other_json(path, json.loads(start))
     except (ValueError, RecursionError) as error:
         if '"schemaVersion"' in start or '"deviceProperties"' in start:
             return TraceFileError(path, "is cut short inside its header, before the first event")
-        if damage:
-            return TraceFileError(path, f"is neither a trace nor JSON ({damage})")
-        return ForeignFileError(path, f"is neither a trace nor JSON ({_reason(error)})")
-    if isinstance(found, dict) and {"schema", "nodes"} <= found.keys():
+        kind = TraceFileError if damage else ForeignFileError
+        return kind(path, f"is neither a trace nor JSON ({damage or _reason(error)})")
+
+
+def _other_json(path: str, found: object) -> TraceFileError:
+    keys = found.keys() if isinstance(found, dict) else set()
+    if {"schema", "nodes"} <= keys:
         return ForeignFileError(
             path,
             "is a PyTorch execution trace (ExecutionTraceObserver): it has no GPU times. Pass the "
             "file that torch.profiler's export_chrome_trace wrote",
         )
-    if isinstance(found, dict) and {"schema", "steps", "summary", "diagnosis"} <= found.keys():
+    if {"schema", "steps", "summary", "diagnosis"} <= keys:
         return OwnReportError(path, "is a report of ddptrace; pass the traces it was made from")
     return ForeignFileError(path, "is JSON without `traceEvents`, so it is no trace")
 
@@ -57,7 +63,7 @@ def kind_of_trace(columns: Columns) -> str | None:
     labels = [label for labels in columns.process_names.values() for label in labels]
     labels += [label for labels in columns.thread_names.values() for label in labels]
     words = labels + columns.dropped_names
-    xla = any(_OTHER_PROFILERS[-1][0].search(label) for label in labels)
+    xla = any(_XLA_LABEL.search(label) for label in labels)
     for pattern, kind in _OTHER_PROFILERS:
         if xla and any(pattern.search(word) for word in words):
             return f"is {kind}, not one of PyTorch; ddptrace reads torch.profiler's traces"
