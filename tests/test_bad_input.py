@@ -221,7 +221,7 @@ def test_collective_calls_without_comm_kernels_leave_communication_unknown(tmp_p
         (["--step", "x"], ["--step"]),
         (["--step", ""], ["--step"]),
         (["--step", "1.5"], ["--step"]),
-        (["--ranks", "9"], ["9", "0, 1"]),
+        (["--ranks", "9"], ["9", "0-1"]),
         (["--ranks", "a"], ["--ranks"]),
         (["--ranks", ""], ["--ranks"]),
         (["--ranks", "0-"], ["--ranks"]),

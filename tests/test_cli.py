@@ -62,7 +62,7 @@ def test_help_imports_nothing_heavy():
         "from ddptrace.cli import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "heavy = {'numpy', 'pandas', 'plotly', 'rich', 'msgspec'} & set(sys.modules)\n"
+        "heavy = {'numpy', 'pandas', 'plotly', 'msgspec'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
@@ -76,7 +76,7 @@ def test_the_report_of_a_run_is_text_on_stdout(two_ranks):
     done = ddptrace("report", two_ranks)
     assert (done.returncode, done.stderr) == (0, "")
     assert "median step 5 (rank 0, its longest) took 0.86 ms" in done.stdout
-    assert done.stdout.rstrip().endswith(f"Next: ddptrace report {two_ranks} --html report.html")
+    assert done.stdout.rstrip().endswith(f"Next: ddptrace report --html report.html {two_ranks}")
 
 
 def test_json_on_stdout_is_alone_there(two_ranks):
@@ -135,8 +135,61 @@ def test_processes_give_the_same_report_as_one(two_ranks):
     assert one.stdout == two.stdout
 
 
+def test_the_next_command_reads_the_run_in_the_same_way(two_ranks):
+    done = ddptrace(
+        "report",
+        two_ranks,
+        "--ranks",
+        "0",
+        "--comm-kernel",
+        "a b",
+        "--html",
+        "x.html",
+        cwd=two_ranks,
+    )
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("Next: ")]
+    assert line == f"Next: ddptrace report --ranks 0 --comm-kernel 'a b' --step all {two_ranks}"
+
+
+def test_a_chosen_rank_that_is_missing_is_a_warning(two_ranks):
+    done = ddptrace("report", two_ranks, "--ranks", "0-3")
+    assert done.returncode == 0
+    assert "missing: 2-3" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--html", "-"], ["--step", "9" * 5000], ["--ranks", "9" * 5000], ["--ranks", "0-2000000"]],
+)
+def test_options_beyond_reason_are_refused(two_ranks, words):
+    done = ddptrace("report", two_ranks, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("ddptrace: --")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+def test_a_full_disk_is_one_line(two_ranks):
+    command = f"{sys.executable} -m ddptrace report {two_ranks} > /dev/full"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("ddptrace: standard output: cannot be written")
+
+
+def test_a_closed_standard_output_is_one_line(two_ranks):
+    command = f"{sys.executable} -m ddptrace report {two_ranks} >&-"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("ddptrace: standard output is closed")
+
+
 def test_bad_usage_is_exit_2_and_one_line(two_ranks):
-    for words in (["--step", "soon"], ["--ranks", "a"], ["--ranks", "7"], ["--comm-kernel", "("]):
+    for words in (
+        ["--step", "soon"],
+        ["--ranks", "a"],
+        ["--ranks", "7"],
+        ["--ranks", "1-0"],
+        ["--comm-kernel", "("],
+    ):
         done = ddptrace("report", two_ranks, *words)
         assert done.returncode == 2
         assert done.stderr.startswith("ddptrace: ")

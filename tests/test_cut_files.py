@@ -6,7 +6,10 @@ import json
 
 import pytest
 from commands import ARRAY_END, NULL_WHEN_PARTIAL, PACKED, TEXT, assert_refused, quick, report
-from traces import plain
+from traces import Kineto, plain
+
+from ddptrace import DdptraceError, analyze, load_run
+from ddptrace.metrics.steps import step_metrics
 
 # --- cut files
 
@@ -81,3 +84,61 @@ def test_a_cut_rank_is_a_process_that_exits_2_and_0_with_partial(tmp_path):
     assert done.returncode == 2
     assert "PARTIAL" in done.stdout
     assert report(tmp_path, "--partial").returncode == 0
+
+
+@pytest.mark.parametrize("end", range(ARRAY_END + 2, len(TEXT), 5))
+def test_a_file_cut_after_its_events_is_partial(tmp_path, monkeypatch, end):
+    (tmp_path / "rank1.json").write_bytes(TEXT[:end])
+    done = quick(monkeypatch, tmp_path, "--json", "-")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["run"]["partial_ranks"] == [1]
+
+
+def test_a_base_time_cut_in_its_digits_is_not_believed(tmp_path):
+    kineto = plain(0)
+    text = json.dumps({"traceEvents": kineto.events} | kineto.header)
+    end = text.index("1700000000") + 6
+    (tmp_path / "rank0.json").write_text(text[:end])
+    (trace,) = load_run(tmp_path).traces
+    assert (trace.clock, trace.partial is None) == ("relative", False)
+
+
+@pytest.mark.parametrize("end", range(600, ARRAY_END, 17))
+def test_figures_of_a_cut_file_are_lower_bounds(tmp_path, end):
+    """A number that was cut (12 of 120) must never be taken for a whole one."""
+    (tmp_path / "rank1.json").write_bytes(TEXT[:end])
+    try:
+        run = load_run(tmp_path)
+    except DdptraceError:
+        return
+    whole = {row.step: row for row in analyze_text(tmp_path / "whole", TEXT)}
+    names = {"compute_ns", "comm_ns", "compute_kernels", "comm_kernels"}
+    for rows in map(step_metrics, run.traces):
+        for row in rows:
+            for name in names:
+                assert (getattr(row, name) or 0) <= getattr(whole[row.step], name)
+
+
+def analyze_text(folder, text):
+    folder.mkdir()
+    (folder / "rank1.json").write_bytes(text)
+    return analyze(load_run(folder)).steps
+
+
+@pytest.mark.parametrize("number", ["1.", "-", "4-0", "100.5.1", "1e", "0x"])
+def test_a_number_that_is_none_is_no_traceback(tmp_path, monkeypatch, number):
+    text = plain(0, world_size=1).text(indent=None)
+    place = text.index('"dur": 200') + len('"dur": ')
+    (tmp_path / "rank0.json").write_text(text[:place] + number + text[place + 3 :])
+    assert quick(monkeypatch, tmp_path, "--json", "-").returncode == 2
+    (tmp_path / "rank0.json").write_text(text[:place] + number)
+    assert quick(monkeypatch, tmp_path, "--json", "-").returncode == 2
+
+
+def test_a_file_cut_before_its_first_kernel_says_that_it_is_cut(tmp_path, monkeypatch):
+    kineto = Kineto(world_size=1).step(5, 0, 900)
+    for number in range(9):
+        kineto.event("cuda_runtime", "cudaLaunchKernel", 10 + number, 1, correlation=number + 1)
+    text = kineto.gpu(100, 300).text(indent=None)
+    (tmp_path / "rank0.json").write_text(text[: text.index('"cat": "kernel"')])
+    assert_refused(quick(monkeypatch, tmp_path), "cut short", "no GPU operations yet")

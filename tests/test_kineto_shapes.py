@@ -149,6 +149,12 @@ def test_the_earliest_call_of_an_id_is_the_launch(tmp_path):
     assert [(row.step, row.compute_ns) for row in rows] == [(5, 30_000)]
 
 
+def test_numbers_of_marks_that_come_again_are_replaced_by_their_order(tmp_path):
+    kineto = Kineto().step(0, 0, 300).step(0, 300, 600).gpu(100, 200).gpu(400, 500)
+    rows = steps(tmp_path, kineto.text())
+    assert [(row.step, row.compute_ns) for row in rows] == [(0, 100_000), (1, 100_000)]
+
+
 # --- what a row of the GPU is
 
 

@@ -33,7 +33,6 @@ WRITERS = {
     "space before": lambda k: " \n" * 100 + k.text(),
     "space behind": lambda k: k.text() + "\n" * 1000,
     "trailing comma": lambda k: k.text().replace("\n  ],", ",\n  ],"),
-    "without outer bracket": lambda k: k.text().rstrip().removesuffix("}"),
     "bare list": lambda k: json.dumps(k.events),
     "indented bare list": lambda k: json.dumps(k.events, indent=2),
     "bare list with mark": lambda k: "\ufeff" + json.dumps(k.events),

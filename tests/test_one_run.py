@@ -27,7 +27,7 @@ def test_chosen_ranks_are_kept_and_the_others_not_said_to_be_missing(tmp_path):
 
 
 def test_a_chosen_rank_that_is_not_there_is_refused(tmp_path):
-    assert "0, 1" in refused(pair(tmp_path), ranks=[9])
+    assert "0-1" in refused(pair(tmp_path), ranks=[9])
 
 
 def test_no_chosen_rank_is_refused_for_that_reason(tmp_path):

@@ -160,6 +160,14 @@ def test_one_step_can_be_picked():
         only_step(report, 7)
 
 
+def test_headline_and_timeline_are_those_of_the_picked_step():
+    picked = only_step(analyze(run(steps_of(100, 200), steps_of(150, 120, rank=1))), 1)
+    assert picked.diagnosis.headline.startswith("step 1 (rank 0, its longest) took 0.20 ms")
+    assert [recording.compute for recording in picked.timeline.recordings] == [
+        [(100_000, 300_000)], [(150_000, 270_000)]
+    ]  # fmt: skip
+
+
 def test_frames_have_one_row_a_step_and_one_an_operation():
     recorded = run(trace(("compute", 0, 100), ("comm", 50, 200, None)))
     steps = analyze(recorded).frame()

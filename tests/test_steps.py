@@ -94,6 +94,15 @@ def test_compute_that_ends_with_the_last_collective_leaves_no_tail():
     assert in_us(row, "tail_ns") == [0]
 
 
+def test_a_kernel_of_no_length_ran_at_no_moment():
+    """
+    compute  #####...|..
+    comm     ...#######.
+    """
+    row = only(trace(("compute", 0, 500), ("comm", 300, 1000), ("compute", 800, 800)))
+    assert in_us(row, "tail_ns") == [500]
+
+
 @pytest.mark.parametrize("rows", [[("compute", 0, 100)], [("comm", 0, 100), ("compute", 100, 200)]])
 def test_no_tail_without_communication_or_without_compute_before_its_end(rows):
     assert only(trace(*rows)).tail_ns is None

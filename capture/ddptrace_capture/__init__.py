@@ -1,1 +1,1 @@
-"""Records a run of an unedited training script; torch and the standard library only."""
+"""The place of the recorder, which is to come: torch and the standard library only."""

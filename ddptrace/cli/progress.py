@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 
 
 def on_stderr(verb: str) -> Callable[[int, int], None] | None:
-    """Return a function that shows how far work is; None where stderr is no terminal."""
-    if not sys.stderr.isatty():
+    """Return a function that shows how far work is; None where stderr cannot show it."""
+    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return None
 
     def show(done: int, total: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from ddptrace.report import Report  # numpy behind it would slow `--help` down
 
 _LARGEST_RANK = 1_000_000
+_MOST_DIGITS = 18
 
 
 def report(
@@ -64,6 +64,8 @@ def report(
     from ddptrace import analyze, load_run
     from ddptrace.report import only_step, to_json
 
+    if str(html) == "-":
+        raise UsageError("--html needs a file; only --json can go to standard output")
     chosen = _step(step)
     run = load_run(
         runs,
@@ -78,9 +80,11 @@ def report(
     if json is not None:
         write(json, to_json(found, timeline=timeline))
     if html is not None:
-        _write_html(found, step, html)
+        write(str(html), _page(found, step))
     if json != "-":
-        sys.stdout.write(_text(found, runs, step, html))
+        given = {"--ranks": [ranks] if ranks else [], "--comm-kernel": comm_kernel or []}
+        shown = ["--html", "report.html"] if html is None else ["--step", "all"]
+        write("-", _text(found, step, _command(runs, given, shown)))
     if not (found.is_whole or partial):
         raise typer.Exit(2)
 
@@ -88,8 +92,8 @@ def report(
 def _step(text: str) -> int | None:
     if text in ("all", "median"):
         return None
-    if not text.isdecimal():
-        raise UsageError(f"--step {text}: give a step's number, all, or median")
+    if not (text.isdecimal() and len(text) < _MOST_DIGITS):
+        raise UsageError(f"--step {text[:40]}: give a step's number, all, or median")
     return int(text)
 
 
@@ -98,24 +102,29 @@ def _rank_list(text: str) -> set[int]:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise UsageError(f"--ranks {text}: give numbers, such as 0,3 or 0-7")
+            raise UsageError(f"--ranks {text[:40]}: give numbers, such as 0,3 or 0-7")
+        if max(len(first), len(last)) >= _MOST_DIGITS or int(last or first) > _LARGEST_RANK:
+            raise UsageError(f"--ranks {text[:40]}: no run has so many ranks")
         if int(last or first) < int(first):
-            raise UsageError(f"--ranks {text}: {part.strip()} runs backwards")
-        ranks.update(range(int(first), min(int(last or first), _LARGEST_RANK) + 1))
+            raise UsageError(f"--ranks {text[:40]}: {part.strip()} runs backwards")
+        ranks.update(range(int(first), int(last or first) + 1))
     return ranks
 
 
-def _text(found: Report, runs: list[str], step: str, html: Path | None) -> str:
+def _command(runs: list[str], given: dict[str, list[str]], shown: list[str]) -> str:
+    """Return the next command to type: the same run, read the same way, shown otherwise."""
+    options = [word for name, values in given.items() for value in values for word in (name, value)]
+    paths = ["--", *runs] if any(run.startswith("-") for run in runs) else runs
+    return shlex.join(["ddptrace", "report", *options, *shown, *paths])
+
+
+def _text(found: Report, step: str, next_command: str) -> str:
     from ddptrace.outputs.text import render
 
-    where = shlex.join(runs)
-    next_command = f"ddptrace report {where} --html report.html"
-    if html is not None:
-        next_command = f"ddptrace report {where} --step all"
     return render(found, step=step, next_command=next_command, destination=stdout_destination())
 
 
-def _write_html(found: Report, step: str, path: Path) -> None:
+def _page(found: Report, step: str) -> str:
     from ddptrace.outputs.html import render
 
-    write(str(path), render(found, step=step))
+    return render(found, step=step)

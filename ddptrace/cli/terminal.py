@@ -18,19 +18,29 @@ def stdout_destination() -> Destination:
     """Return what standard output can show: colour and a width only where it is a terminal."""
     from ddptrace.outputs.text import Destination
 
-    if not sys.stdout.isatty():
+    if sys.stdout is None or not sys.stdout.isatty():
         return Destination()
-    colour = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return Destination(width=shutil.get_terminal_size().columns, colour=colour)
 
 
 def write(path: str, text: str) -> None:
     """Write text to a file, or to standard output for "-"; OutputError when that fails."""
-    if path == "-":
-        sys.stdout.write(text)
-        return
     try:
+        if path == "-":
+            _write_stdout(text)
+            return
         Path(path).write_text(text, encoding="utf-8")
+    except BrokenPipeError:
+        raise  # whoever reads has seen enough: click ends quietly
     except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+        name = "standard output" if path == "-" else path
+        raise OutputError(f"{name}: cannot be written: {error.strerror}") from error
     sys.stderr.write(f"wrote {path}\n")
+
+
+def _write_stdout(text: str) -> None:
+    if sys.stdout is None:  # closed by the caller
+        raise OutputError("standard output is closed; there is nowhere to write to")
+    sys.stdout.write(text)
+    sys.stdout.flush()

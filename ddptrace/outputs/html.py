@@ -191,7 +191,6 @@ def _charts(shown: Sequence[Shown], first: int) -> Iterator[str]:
 
 def _choice(shown: Sequence[Shown], first: int) -> str:
     marks = [" selected" if place == first else "" for place in range(len(shown))]
-    marks = [" selected" if place == first else "" for place in range(len(shown))]
     options = "".join(
         f'<option value="{place}"{mark}>{escape(one.title)}</option>'
         for place, (one, mark) in enumerate(zip(shown, marks, strict=True))

@@ -71,13 +71,14 @@ def _run(
     recorded = [content for content in contents if content.recordings]
     if not recorded:
         raise _no_recordings(foreign, unreadable)
-    manifest = _manifest(found)
-    traces, warnings = _with_ranks(found, recorded, manifest)
+    manifest, warnings = _manifest(found)
+    traces, about_names = _with_ranks(found, recorded, manifest)
+    warnings += about_names
     traces, hostless = without_host_only(traces)
     unreadable += hostless
     if wanted is not None:
-        traces = _only(traces, wanted)
         unreadable = [problem for problem in unreadable if _may_be_of(found, problem, wanted)]
+        traces = _only(traces, wanted, unreadable)
     traces.sort(key=lambda trace: (trace.rank, trace.start_ns))
     try:
         warnings += check_one_run(traces)
@@ -126,12 +127,14 @@ def _no_recordings(
     return RunError("no file can be read: " + "; ".join(map(str, problems[:3])) + more)
 
 
-def _manifest(found: discovery.Found) -> Manifest:
+def _manifest(found: discovery.Found) -> tuple[Manifest, list[Warn]]:
     folders = {file.parent for file in found.files} | {found.root, *found.folders}
     manifests = [read_manifest(folder) for folder in sorted(folders)]
     sizes = [manifest.world_size for manifest in manifests if manifest.world_size]
     rank_of = {path: rank for each in manifests for path, rank in each.rank_of.items()}
-    return Manifest(max(sizes, default=None), rank_of)
+    problems = [manifest.problem for manifest in manifests if manifest.problem]
+    warnings = [Warn("manifest_ignored", problem) for problem in problems]
+    return Manifest(max(sizes, default=None), rank_of), warnings
 
 
 def _with_ranks(
@@ -182,13 +185,15 @@ def _may_be_of(found: discovery.Found, problem: TraceFileError, wanted: Collecti
     return rank is None or rank in wanted
 
 
-def _only(traces: Sequence[Trace], wanted: Collection[int]) -> list[Trace]:
+def _only(
+    traces: Sequence[Trace], wanted: Collection[int], unreadable: Sequence[TraceFileError]
+) -> list[Trace]:
     kept = [trace for trace in traces if trace.rank in wanted]
-    absent = sorted(set(wanted) - {trace.rank for trace in kept})
-    if absent:
-        there = ", ".join(str(rank) for rank in sorted({trace.rank for trace in traces}))
+    if not kept:
+        there = ranges({trace.rank for trace in traces})
+        reason = f" ({unreadable[0]})" if unreadable else ""
         raise RunError(
-            f"no recording of rank {', '.join(map(str, absent))}; the run has ranks {there}"
+            f"no recording of rank {ranges(wanted)} can be read{reason}; there is rank {there}"
         )
     return kept
 
@@ -234,7 +239,7 @@ def _about_ranks(run: Run) -> list[Warn]:
         warnings.append(
             Warn(
                 "missing_ranks",
-                f"{len(run.ranks)} of {run.world_size} ranks are here; missing: "
+                f"{len(run.ranks)} of {run.world_size or 'the'} ranks are here; missing: "
                 f"{ranges(run.missing_ranks)}",
             )
         )

@@ -233,17 +233,25 @@ def _host_ranges(events: _Events, columns: Columns, shift_ns: int) -> HostRanges
 
 
 def _marks(host: HostRanges, names: Names) -> list[Mark]:
-    """Return the step marks, one for each step, from annotations if there are any."""
+    """Return the step marks, one for each step, from annotations if there are any.
+
+    A mark that repeats another's number while that one lasts is the same mark on another lane.
+    Numbers that come again later tell no step: then the marks are numbered in their order.
+    """
     is_mark = names.where(lambda name: kernels.step_number(name) is not None, host.name)
     is_mark &= host.kind != HostKind.CALL
     annotated = is_mark & (host.kind == HostKind.ANNOTATION)
-    marks: dict[int, Mark] = {}
+    marks: list[Mark] = []
     for row in np.flatnonzero(annotated if annotated.any() else is_mark):
         name = names.texts[host.name[row]]
+        start_ns, end_ns = int(host.start_ns[row]), int(host.end_ns[row])
+        same = (mark for mark in marks if mark.name == name and start_ns < mark.end_ns)
         number = kernels.step_number(name)
-        if number is not None and number not in marks:
-            marks[number] = Mark(number, name, int(host.start_ns[row]), int(host.end_ns[row]))
-    return list(marks.values())
+        if number is not None and next(same, None) is None:
+            marks.append(Mark(number, name, start_ns, end_ns))
+    if len({mark.index for mark in marks}) < len(marks):
+        return [replace(mark, index=place) for place, mark in enumerate(marks)]
+    return marks
 
 
 def _refuse_lost_kernels(

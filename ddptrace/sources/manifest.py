@@ -7,16 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ddptrace.wording import shown
+
 FILE_NAME = "manifest.json"
 KEY = "ddptrace_manifest"
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a run's manifest tells: the world size and the rank of each file in its folder."""
+    """What a run's manifest tells: the world size and the rank of each file in its folder.
+
+    `problem` says in words why a manifest that is there tells nothing.
+    """
 
     world_size: int | None = None
     rank_of: dict[Path, int] = field(default_factory=dict)
+    problem: str | None = None
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -24,11 +30,18 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / FILE_NAME
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except FileNotFoundError:
         return Manifest()
+    except (OSError, ValueError, RecursionError) as error:
+        return Manifest(problem=f"{shown(path)}: cannot be read ({error}); it was left out")
     if not isinstance(document, dict) or KEY not in document:
         return Manifest()
-    return Manifest(world_size=_whole(document.get("world_size")), rank_of=_ranks(document, folder))
+    rank_of = _ranks(document, folder)
+    world_size = _whole(document.get("world_size"))
+    if world_size is not None and world_size <= max(rank_of.values(), default=0):
+        problem = f"{shown(path)}: world_size {world_size} is less than its ranks need"
+        return Manifest(None, rank_of, problem)
+    return Manifest(world_size, rank_of)
 
 
 def _ranks(document: dict[str, Any], folder: Path) -> dict[Path, int]:
@@ -44,4 +57,5 @@ def _ranks(document: dict[str, Any], folder: Path) -> dict[Path, int]:
 
 
 def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_whole and value >= 0 else None  # type: ignore[operator,return-value]
