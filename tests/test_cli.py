@@ -76,7 +76,7 @@ def test_the_report_of_a_run_is_text_on_stdout(two_ranks):
     done = ddptrace("report", two_ranks)
     assert (done.returncode, done.stderr) == (0, "")
     assert "median step 5 (rank 0, its longest) took 0.86 ms" in done.stdout
-    assert done.stdout.rstrip().endswith(f"Next: ddptrace report --html report.html {two_ranks}")
+    assert done.stdout.rstrip().endswith(f"Next: ddptrace report {two_ranks} --html report.html")
 
 
 def test_json_on_stdout_is_alone_there(two_ranks):
@@ -148,7 +148,7 @@ def test_the_next_command_reads_the_run_in_the_same_way(two_ranks):
         cwd=two_ranks,
     )
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("Next: ")]
-    assert line == f"Next: ddptrace report --ranks 0 --comm-kernel 'a b' --step all {two_ranks}"
+    assert line == f"Next: ddptrace report {two_ranks} --ranks 0 --comm-kernel 'a b' --step all"
 
 
 def test_a_chosen_rank_that_is_missing_is_a_warning(two_ranks):

@@ -114,8 +114,9 @@ def _rank_list(text: str) -> set[int]:
 def _command(runs: list[str], given: dict[str, list[str]], shown: list[str]) -> str:
     """Return the next command to type: the same run, read the same way, shown otherwise."""
     options = [word for name, values in given.items() for value in values for word in (name, value)]
-    paths = ["--", *runs] if any(run.startswith("-") for run in runs) else runs
-    return shlex.join(["ddptrace", "report", *options, *shown, *paths])
+    if any(run.startswith("-") for run in runs):
+        return shlex.join(["ddptrace", "report", *options, *shown, "--", *runs])
+    return shlex.join(["ddptrace", "report", *runs, *options, *shown])
 
 
 def _text(found: Report, step: str, next_command: str) -> str:

@@ -32,8 +32,8 @@ def of_reading(reading: Reading, *, dropped: int, cut: Cut) -> tuple[Warn, ...]:
         f"which cannot be (the longest {cut.longest_ns / 1e3:,.1f} µs on stream {cut.stream}); cut "
         "where the next one starts",
         "repaired_text": reading.repaired
-        and f"{counted(reading.repaired, 'place')} that are not clean JSON repaired (odd bytes, "
-        "control characters, quotes in names)",
+        and f"text that is not clean JSON repaired in {counted(reading.repaired, 'place')} (odd "
+        "bytes, control characters, quotes in names)",
         "skipped_events": reading.skipped
         and f"{counted(reading.skipped, 'unreadable host event')} skipped; no figure needs them",
         "recorded_with_stacks": (reading.stacks or None)
@@ -82,8 +82,9 @@ def _likely_comm(trace: Trace) -> tuple[Warn, ...]:
     return (
         Warn(
             "likely_comm",
-            f"{trace.path}: {counted(likely.size, 'kernel')} that count as compute look like "
-            f"collectives ({', '.join(examples)}); if they are, name them with --comm-kernel REGEX",
+            f"{trace.path}: counted as compute, but by name like collectives: "
+            f"{counted(likely.size, 'kernel')} ({', '.join(examples)}); if they are, name them "
+            "with --comm-kernel REGEX",
         ),
     )
 
