@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import IntEnum
 
 from ddptrace.errors import UsageError
@@ -64,6 +64,14 @@ _COLLECTIVE_FRAME = re.compile(r"c10d::|gloo:")
 _WRAPPER = re.compile(
     r"ProfilerStep|DistributedDataParallel\.|Optimizer\.|enumerate\(DataLoader\)|##|profiler::"
 )
+
+
+COMM_LIBRARY_VERSION = "nccl_version"  # in a trace's header; RCCL writes its own under this name
+
+
+def comm_library(versions: Collection[str]) -> str:
+    """Return the name of the collectives library of a run with these kinds of versions."""
+    return "rccl" if "hip" in versions else "nccl"
 
 
 def comm_patterns(expressions: str | Sequence[str]) -> tuple[re.Pattern[str], ...]:

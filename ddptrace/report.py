@@ -115,10 +115,10 @@ class Report:
 
 def analyze(run: Run) -> Report:
     """Return the report of a run; RunError when no recording of it has a step with GPU work."""
-    origins = _origins(run.traces)
     recordings = [step_metrics(trace) for trace in run.traces]
     if not any(recordings):
         raise _no_steps(run)
+    origins = _origins(run.traces, recordings)
     summary = summarize(recordings)
     steps = [
         replace(row, start_ns=row.start_ns - origin, end_ns=row.end_ns - origin)
@@ -202,15 +202,17 @@ def _no_steps(run: Run) -> RunError:
     )
 
 
-def _origins(traces: Sequence[Trace]) -> list[int]:
+def _origins(traces: Sequence[Trace], recordings: Sequence[Sequence[StepMetrics]]) -> list[int]:
     """Return for each recording the moment of its clock that the report's times count from.
 
-    All recordings with the time of day share one; others only with those of their own file.
+    It is the first moment of any work or window. All recordings with the time of day share one;
+    others only with those of their own file.
     """
     first: dict[str, int] = {}
     keys = ["" if trace.clock == "unix" else trace.path for trace in traces]
-    for key, trace in zip(keys, traces, strict=True):
-        first[key] = min(first.get(key, trace.start_ns), trace.start_ns)
+    for key, trace, rows in zip(keys, traces, recordings, strict=True):
+        begin_ns = min([trace.start_ns, *(row.start_ns for row in rows)])
+        first[key] = min(first.get(key, begin_ns), begin_ns)
     return [first[key] for key in keys]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from folders import DAY_US, codes, pair, refused, window
-from traces import plain
+from traces import Kineto, plain
 
 from ddptrace import analyze, load_run
 
@@ -43,6 +43,16 @@ def test_an_unreadable_file_of_a_rank_that_was_not_chosen_does_not_matter(tmp_pa
     (pair(tmp_path) / "rank1.json").write_text("")
     assert load_run(tmp_path, ranks=[0]).unreadable == ()
     assert load_run(tmp_path).unreadable != ()
+
+
+def test_a_rank_without_gpu_work_beside_ranks_with_it_is_unreadable(tmp_path):
+    plain(0).write(tmp_path / "rank0.json")
+    host = Kineto(rank=1).step(5, 0, 1000).event("cpu_op", "aten::mm", 10, 500)
+    host.header["distributedInfo"]["backend"] = "gloo"
+    host.write(tmp_path / "rank1.json")
+    run = load_run(tmp_path)
+    assert (run.ranks, list(run.missing_ranks)) == ([0], [1])
+    assert "no GPU work was recorded" in run.unreadable[0]
 
 
 # --- two windows and two runs

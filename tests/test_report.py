@@ -72,6 +72,11 @@ def test_times_count_from_the_first_recorded_work_and_unix_time_is_text():
     assert [row.start_ns for row in report.steps] == [500_000, 0]
 
 
+def test_no_window_begins_before_the_origin():
+    report = analyze(run(trace(("compute", 500, 600), marks=[(400, 600)])))
+    assert report.steps[0].start_ns == 0
+
+
 def test_recordings_without_the_time_of_day_count_from_their_own_start():
     report = analyze(run(trace(("compute", 500, 600), marks=[(500, 600)], clock="relative")))
     assert report.run.origin_ns is None

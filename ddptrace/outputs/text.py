@@ -16,6 +16,7 @@ from ddptrace.report import Report
 from ddptrace.wording import counted
 
 _UNLIMITED = 10_000
+_SHOWN = ("cuda", "hip", "nccl", "rccl")
 _MOST_RANKS = 16
 _MOST_OF_A_KIND = 4
 _LEGEND = (
@@ -80,8 +81,7 @@ def _ranks(ranks: list[int]) -> str:
 
 
 def _versions(versions: dict[str, str]) -> list[str]:
-    shown = {"cuda": "CUDA", "hip": "HIP", "comm_library": "NCCL"}
-    return [f"{shown[name]} {version}" for name, version in versions.items() if name in shown]
+    return [f"{name.upper()} {version}" for name, version in versions.items() if name in _SHOWN]
 
 
 def _print_step(

@@ -13,9 +13,12 @@ _HEADER_LIMIT_BYTES = 1 << 26
 
 _ARRAY_OPENER = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIST_OPENER = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
-_FIRST_KEY = re.compile(rb'\s*\{\s*("(?:ph|cat|name|pid|tid|ts|dur|args|id)")')
+EVENT_KEY = "(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)"
+"""A pattern of the keys that an event may start with."""
+
+_FIRST_KEY = re.compile(rb'\s*\{\s*("%s")' % EVENT_KEY.encode())
 # Quotes inside a JSON string are escaped, so this text cannot stand inside one.
-_BORDER = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)"')
+_BORDER = re.compile(rb'\}\s*,\s*\{\s*"%s"' % EVENT_KEY.encode())
 
 
 class EventStream:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ddptrace import kernels
 from ddptrace.model import Facts
 
 _VERSIONS = {
@@ -75,9 +76,9 @@ def _versions(header: Mapping[str, Any], distributed: Mapping[str, Any]) -> dict
         number = _integer(header.get(key))
         if number:
             versions[name] = _dotted(number) if name in ("cuda", "driver") else str(number)
-    library = distributed.get("nccl_version")
+    library = _word(distributed.get(kernels.COMM_LIBRARY_VERSION))
     if library:
-        versions["comm_library"] = _word(library) or ""
+        versions[kernels.comm_library(versions)] = library
     return versions
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ddptrace.kernels import GPU_CATEGORIES, is_call_category
+from ddptrace.sources.event_stream import EVENT_KEY
 
 _SPACE = re.compile(r"[\s,]*")
-_BORDER = re.compile(r'\}\s*,\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|bp|s)")')
+_BORDER = re.compile(rf'\}}\s*,\s*(?=\{{\s*"{EVENT_KEY}")')
 _ARRAY_END = re.compile(r"\}\s*,?\s*\](?=\s*(?:,|\}|$))")
 _KEYS_OF_A_HEADER = frozenset({"traceEvents", "schemaVersion", "distributedInfo"})
 _SECOND_HEADER = re.compile(rf'"(?:{"|".join(_KEYS_OF_A_HEADER)})"\s*:')
