@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
-from pathlib import Path
 
 _MOST_LISTED = 4
 
 
-def shown(path: str | Path) -> str:
-    """Return a path as text that can be printed and written, whatever bytes its name holds."""
-    return str(path).encode("utf-8", "replace").decode()
+def one_line(text: object) -> str:
+    """Return any text as one line that can be printed and written: no controls, no odd bytes."""
+    printable = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", str(text))
+    return printable.encode("utf-8", "replace").decode()
 
 
 def listed(words: Collection[str]) -> str:

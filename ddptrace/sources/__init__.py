@@ -16,7 +16,7 @@ from ddptrace.sources.kineto_gpu import Patterns
 from ddptrace.sources.kineto_trace import Recording, read_kineto
 from ddptrace.sources.manifest import Manifest, read_manifest
 from ddptrace.sources.one_run import check_one_run, without_host_only
-from ddptrace.wording import counted, listed, ranges, shown
+from ddptrace.wording import counted, listed, one_line, ranges
 
 # Below this a second process costs more than it saves.
 _WORTH_A_PROCESS_BYTES = 2_000_000
@@ -150,7 +150,7 @@ def _with_ranks(
             if rank is None:
                 lone = len(contents) == 1
                 rank = ranks.named_rank(content.path.absolute(), found.root, lone=lone)
-                from_names.append(shown(content.path))
+                from_names.append(one_line(content.path))
             if rank is None:
                 unnamed.append(recording.trace)
             else:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ddptrace.errors import RunError, UsageError
 from ddptrace.sources.manifest import FILE_NAME
-from ddptrace.wording import shown
+from ddptrace.wording import one_line
 
 _SUFFIXES = (".json", ".json.gz")
 _NSYS_SUFFIXES = (".sqlite", ".nsys-rep", ".qdrep", ".qdstrm")
@@ -68,12 +68,12 @@ def _expanded(paths: Sequence[str | Path]) -> list[Path]:
         try:
             matches = [str(path)] if Path(path).exists() else []
         except OSError as error:
-            raise RunError(f"{shown(path)}: cannot be opened: {error.strerror}") from error
+            raise RunError(f"{one_line(path)}: cannot be opened: {error.strerror}") from error
         # Path.glob takes no absolute pattern.
         matches = matches or sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207
         if not matches:
             raise RunError(
-                f"{shown(path)}: no such file or folder; give the folder that holds the traces"
+                f"{one_line(path)}: no such file or folder; give the folder that holds the traces"
             )
         found += map(Path, matches)
     return found

@@ -24,7 +24,7 @@ from ddptrace.sources.columns import Columns
 from ddptrace.sources.event_stream import EventStream
 from ddptrace.sources.inflate import ByteSource, open_bytes
 from ddptrace.sources.salvage import Salvage, SharedFileError, document, salvage
-from ddptrace.wording import shown
+from ddptrace.wording import one_line
 
 _CATEGORY = re.compile(r'"cat"\s*:\s*"([^"]*)"')
 _COMPLETE = re.compile(r'"ph"\s*:\s*"X"')
@@ -69,7 +69,7 @@ def _collector_paused() -> Iterator[None]:
 
 def read_file(path: Path) -> Reading:
     """Return everything a file holds; TraceFileError or ForeignFileError when that is no trace."""
-    name = shown(path)
+    name = one_line(path)
     reading = Reading(name)
     try:
         source = open_bytes(path)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from ddptrace import kernels
 from ddptrace.model import Facts
+from ddptrace.wording import one_line
 
 _VERSIONS = {
     "cuda_runtime_version": "cuda",
@@ -66,8 +66,7 @@ def _device_name(header: Mapping[str, Any], device: int | None) -> str | None:
 
 
 def _word(value: object) -> str | None:
-    """Return a value as one line of text without control characters; None for nothing."""
-    return " ".join(re.sub(r"[\x00-\x1f\x7f]", " ", str(value)).split()) if value else None
+    return one_line(value).strip() if value else None
 
 
 def _versions(header: Mapping[str, Any], distributed: Mapping[str, Any]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ddptrace.wording import shown
+from ddptrace.wording import one_line
 
 FILE_NAME = "manifest.json"
 KEY = "ddptrace_manifest"
@@ -33,13 +33,13 @@ def read_manifest(folder: Path) -> Manifest:
     except FileNotFoundError:
         return Manifest()
     except (OSError, ValueError, RecursionError) as error:
-        return Manifest(problem=f"{shown(path)}: cannot be read ({error}); it was left out")
+        return Manifest(problem=f"{one_line(path)}: cannot be read ({error}); it was left out")
     if not isinstance(document, dict) or KEY not in document:
         return Manifest()
     rank_of = _ranks(document, folder)
     world_size = _whole(document.get("world_size"))
     if world_size is not None and world_size <= max(rank_of.values(), default=0):
-        problem = f"{shown(path)}: world_size {world_size} is less than its ranks need"
+        problem = f"{one_line(path)}: world_size {world_size} is less than its ranks need"
         return Manifest(None, rank_of, problem)
     return Manifest(world_size, rank_of)
 

@@ -10,7 +10,7 @@ from ddptrace.model import Trace, Warn
 from ddptrace.sources.kineto import Reading
 from ddptrace.sources.names import Names
 from ddptrace.sources.streams import Cut
-from ddptrace.wording import counted
+from ddptrace.wording import counted, one_line
 
 
 def partial(reading: Reading) -> str | None:
@@ -78,7 +78,8 @@ def _likely_comm(trace: Trace) -> tuple[Warn, ...]:
     likely = compute[Names(trace.names).where(kernels.is_likely_comm, compute)]
     if not likely.size or trace.device == "host":
         return ()
-    examples = [trace.names[code].split("(")[0][:60] for code in np.unique(likely)[:3]]
+    names = [trace.names[code].split("(")[0] for code in np.unique(likely)[:3]]
+    examples = [one_line(name)[:60] for name in names]
     return (
         Warn(
             "likely_comm",

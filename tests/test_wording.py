@@ -1,0 +1,32 @@
+"""A message stays one line, however long or odd what it names."""
+
+import pytest
+
+from ddptrace.wording import counted, listed, one_line, ranges
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ([], ""),
+        ([3], "3"),
+        ([2, 0, 1], "0-2"),
+        ([0, 2, 3, 9], "0, 2-3, 9"),
+        (range(1024), "0-1023"),
+    ],
+)
+def test_numbers_are_said_as_runs(numbers, text):
+    assert ranges(numbers) == text
+
+
+def test_of_many_words_a_few_are_said():
+    assert listed(["b", "a"]) == "a, b"
+    assert listed([f"rank{number}" for number in range(9)]).endswith("rank3 and 5 more")
+
+
+def test_one_is_singular():
+    assert [counted(number, "file") for number in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
+
+
+def test_controls_and_odd_bytes_leave_a_line():
+    assert one_line("a\nb\x1b[31mc\udcff") == "a b [31mc?"
