@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
@@ -142,3 +143,24 @@ def test_a_file_cut_before_its_first_kernel_says_that_it_is_cut(tmp_path, monkey
     text = kineto.gpu(100, 300).text(indent=None)
     (tmp_path / "rank0.json").write_text(text[: text.index('"cat": "kernel"')])
     assert_refused(quick(monkeypatch, tmp_path), "cut short", "no GPU operations yet")
+
+
+@pytest.mark.parametrize("byte", [-6, -1], ids=["checksum", "length"])
+def test_a_gzip_with_a_wrong_end_is_partial_and_loses_no_event(tmp_path, byte):
+    data = bytearray(PACKED)
+    data[byte] ^= 0xFF
+    (tmp_path / "rank1.json.gz").write_bytes(data)
+    (trace,) = load_run(tmp_path).traces
+    assert "damaged" in trace.partial
+    assert len(trace.ops) == 12
+
+
+def test_what_stands_before_the_damage_of_a_gzip_is_kept(tmp_path):
+    text = plain(0, world_size=1).text(indent=None)
+    noise = json.dumps({"ph": "i", "name": "x" * 50}) + ","
+    long = text.replace('"traceEvents": [', '"traceEvents": [' + noise * 20_000)
+    data = bytearray(gzip.compress(long.encode()))
+    data[-40] ^= 0xFF
+    (tmp_path / "rank0.json.gz").write_bytes(data)
+    (trace,) = load_run(tmp_path).traces
+    assert trace.partial is not None

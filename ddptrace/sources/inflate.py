@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -10,6 +13,7 @@ from isal import isal_zlib
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW_BITS = 31
 _COMPRESSED_CHUNK_BYTES = 1 << 17
+_RESCUE_CHUNK_BYTES = 1 << 12
 
 
 class ByteSource(Protocol):
@@ -48,10 +52,21 @@ class GzipBytes:
         self._file = file
         self._inflate = isal_zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
         self._pending = b""
+        self._given_bytes = 0
+        self._rescued = b""
         self.damage: str | None = None
 
     def readinto(self, view: memoryview) -> int:
         """Fill the start of `view`; return the number of bytes, 0 at the end or at damage."""
+        got = self._inflated(view)
+        if not got and self._rescued:
+            got = min(len(self._rescued), len(view))
+            view[:got] = self._rescued[:got]
+            self._rescued = self._rescued[got:]
+        self._given_bytes += got
+        return got
+
+    def _inflated(self, view: memoryview) -> int:
         while self.damage is None:
             if not self._pending and not self._inflate.eof:
                 self._pending = self._file.read(_COMPRESSED_CHUNK_BYTES)
@@ -71,6 +86,7 @@ class GzipBytes:
             data: bytes = self._inflate.decompress(self._pending, limit_bytes)
         except isal_zlib.error as error:  # type: ignore[misc]  # its stub leaves the type open
             self.damage = f"the gzip data is damaged ({error})"
+            self._rescued = _after(_inflated_to_damage(self._file), self._given_bytes)
             return b""
         self._pending = self._inflate.unconsumed_tail
         return data
@@ -91,6 +107,32 @@ class GzipBytes:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _inflated_to_damage(file: BinaryIO) -> Iterator[bytes]:
+    """Yield all that zlib can inflate, byte by byte near the damage: isal loses a whole piece."""
+    file.seek(0)
+    inflate = zlib.decompressobj(_GZIP_WINDOW_BITS)
+    while piece := inflate.unused_data or file.read(_RESCUE_CHUNK_BYTES):
+        if inflate.eof:
+            inflate = zlib.decompressobj(_GZIP_WINDOW_BITS)
+        before = inflate.copy()
+        try:
+            yield inflate.decompress(piece)
+        except zlib.error:
+            with contextlib.suppress(zlib.error):
+                for place in range(len(piece)):
+                    yield before.decompress(piece[place : place + 1])
+            return
+
+
+def _after(pieces: Iterable[bytes], skip_bytes: int) -> bytes:
+    """Return what comes after the first `skip_bytes`, without holding those."""
+    kept = bytearray()
+    for piece in pieces:
+        kept += piece[skip_bytes:]
+        skip_bytes = max(skip_bytes - len(piece), 0)
+    return bytes(kept)
 
 
 def open_bytes(path: Path) -> ByteSource:
