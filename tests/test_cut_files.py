@@ -6,7 +6,16 @@ import gzip
 import json
 
 import pytest
-from commands import ARRAY_END, NULL_WHEN_PARTIAL, PACKED, TEXT, assert_refused, quick, report
+from commands import (
+    ARRAY_END,
+    NULL_WHEN_PARTIAL,
+    PACKED,
+    TEXT,
+    assert_refused,
+    quick,
+    report,
+    two_steps,
+)
 from traces import Kineto, plain
 
 from ddptrace import DdptraceError, analyze, load_run
@@ -164,3 +173,11 @@ def test_what_stands_before_the_damage_of_a_gzip_is_kept(tmp_path):
     (tmp_path / "rank0.json.gz").write_bytes(data)
     (trace,) = load_run(tmp_path).traces
     assert trace.partial is not None
+
+
+@pytest.mark.parametrize("end", ["", ", "], ids=["after an event", "after a comma"])
+@pytest.mark.parametrize("last", [9, 20])
+def test_a_bare_list_that_is_left_open_is_partial(tmp_path, end, last):
+    text = json.dumps(two_steps(rank=0).events[:last])[:-1]
+    (tmp_path / "rank0.json").write_text(text + end)
+    assert load_run(tmp_path).partial_ranks == [0]

@@ -99,15 +99,49 @@ def test_small_stamps_without_base_are_said_not_to_compare(tmp_path):
 # --- odd times
 
 
-@pytest.mark.parametrize(
-    ("ts", "dur"), [(0, 0), (300, -5), (-5, -1), (300, None), (None, 5)], ids=str
-)
+@pytest.mark.parametrize(("ts", "dur"), [(0, 0), (300, -5), (-5, -1)], ids=str)
 def test_an_operation_without_usable_times_is_dropped_and_counted(tmp_path, ts, dur):
     kineto = plain().event("kernel", "gemm", ts, dur, pid=0, stream=7, device=0, correlation=1)
     assert_plain(tmp_path, kineto.text())
     (trace,) = load_run(tmp_path).traces
     (said,) = [warning for warning in trace.warnings if warning.code == "dropped_events"]
     assert "1 GPU operation" in said.message
+
+
+BAD_TIMES = [(300, None), (None, 5), ("soon", 5), ([1], 5), (300, 9e15), (1e300, 5)]
+
+
+def _is_partial(tmp_path, kineto):
+    (trace,) = load_run(kineto.write(tmp_path / "rank0.json").parent).traces
+    return trace.partial is not None
+
+
+@pytest.mark.parametrize(("ts", "dur"), BAD_TIMES, ids=str)
+def test_an_operation_whose_times_cannot_be_read_makes_the_rank_partial(tmp_path, ts, dur):
+    kineto = plain().event("kernel", "gemm", ts, dur, pid=0, stream=7, device=0, correlation=1)
+    assert _is_partial(tmp_path, kineto)
+
+
+@pytest.mark.parametrize(("ts", "dur"), BAD_TIMES, ids=str)
+def test_a_mark_whose_times_cannot_be_read_makes_the_rank_partial(tmp_path, ts, dur):
+    assert _is_partial(tmp_path, plain().event("user_annotation", "ProfilerStep#6", ts, dur))
+
+
+def test_a_launch_whose_time_cannot_be_read_makes_the_rank_partial(tmp_path):
+    kineto = plain()
+    next(event for event in kineto.events if event["cat"] == "cuda_runtime")["ts"] = "soon"
+    assert _is_partial(tmp_path, kineto)
+
+
+def test_a_correlation_that_is_no_number_makes_the_rank_partial(tmp_path):
+    kineto = plain()
+    next(event for event in kineto.events if event["cat"] == "kernel")["args"]["correlation"] = "x"
+    assert _is_partial(tmp_path, kineto)
+
+
+@pytest.mark.parametrize(("ts", "dur"), BAD_TIMES, ids=str)
+def test_times_of_host_operators_matter_to_no_figure(tmp_path, ts, dur):
+    assert_plain(tmp_path, plain().event("cpu_op", "aten::mm", ts, dur).text())
 
 
 def test_an_operation_of_no_length_is_kept_and_busy_for_no_time(tmp_path):

@@ -90,6 +90,9 @@ def _run(
     warnings += [Warn("unreadable_file", str(problem)) for problem in unreadable]
     sizes = [trace.facts.world_size for trace in traces if trace.facts.world_size]
     world_size = max(sizes, default=manifest.world_size)
+    beyond = [rank for rank in wanted or () if world_size is not None and rank >= world_size]
+    if beyond:
+        raise UsageError(f"rank {ranges(beyond)} is beyond the world size {world_size}")
     everybody = range(world_size or 0) if wanted is None else wanted
     run = Run(
         traces=tuple(traces),
@@ -233,7 +236,7 @@ def _about_ranks(run: Run) -> list[Warn]:
     ]
     if run.world_size is None:
         files = len({trace.path for trace in run.traces})
-        said = f"{counted(files, 'file')}, world size unknown: the files do not tell it"
+        said = f"{counted(files, 'file')}, world size unknown"
         warnings.append(Warn("world_size_unknown", said))
     if run.missing_ranks:
         warnings.append(

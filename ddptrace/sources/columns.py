@@ -32,6 +32,7 @@ from ddptrace.sources.events import (
 from ddptrace.sources.stamps import TextNeededError, to_ns
 
 _NAMES_KEPT = 100
+UNREADABLE = -1  # a correlation that is there and is no number
 _OTHER, _HOST, _CALL, _GPU = range(4)
 
 
@@ -266,16 +267,21 @@ def _identifiers(values: Sequence[object]) -> NDArray[np.int64]:
 
 
 def _identifier(value: object) -> int:
-    """Return one id; those beyond 63 bits keep their lower ones, which still tell them apart."""
+    """Return one id: 0 for none, UNREADABLE for what is no number.
+
+    Ids beyond 63 bits keep their lower ones, which still tell them apart.
+    """
+    if value is None:
+        return 0
     try:
         number = int(str(value), 0)
     except ValueError:
         number = _whole(value)
-    return number % (1 << 63) if number > 0 else 0
+    return number % (1 << 63) if number >= 0 else UNREADABLE
 
 
 def _whole(value: object) -> int:
     try:
         return int(float(str(value)))
     except (ValueError, OverflowError):
-        return 0
+        return UNREADABLE

@@ -180,10 +180,9 @@ def _cut(stream: EventStream, rest: Salvage, damage: str | None, *, bare_list: b
     if damage is not None:
         return f"is cut short: {damage}"
     end = stream.rest_offset + len(stream.rest)
-    if rest.trailer is None and not bare_list:
+    if rest.trailer is None:
         return f"is cut short between two events, at byte {end:,} of its JSON"
-    after = (rest.trailer or "").strip()
-    if after and not bare_list and not after.endswith("}"):
+    if not bare_list and not rest.trailer.rstrip().endswith("}"):
         return f"is cut short after its events, at byte {end:,} of its JSON"
     return None
 

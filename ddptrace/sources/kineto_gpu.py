@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ddptrace import kernels
 from ddptrace.kernels import Kind
 from ddptrace.model import NEVER_NS, HostRanges, Ops
-from ddptrace.sources.columns import Calls, Codes, Columns, GpuSpans, take
+from ddptrace.sources.columns import UNREADABLE, Calls, Codes, Columns, GpuSpans, take
 from ddptrace.sources.host_run import inside
 from ddptrace.sources.names import Names, collective_codes
 
@@ -59,15 +59,23 @@ def lost_graphs(calls: Launches, gpu: GpuSpans) -> NDArray[np.int64]:
     return np.sort(calls.start_ns[lost])
 
 
-def with_usable_times(gpu: GpuSpans, shift_ns: int) -> tuple[GpuSpans, int]:
-    """Return the operations with usable times, moved by `shift_ns`, and how many were dropped.
+def with_usable_times(gpu: GpuSpans, shift_ns: int) -> tuple[GpuSpans, int, int]:
+    """Return the operations moved by `shift_ns`, how many were dropped and how many unreadable.
 
-    CUPTI writes 0 for a start and an end that it does not know.
+    CUPTI writes 0 for a start and an end that it does not know; these are dropped, and so are
+    negative lengths. What the file does not tell at all, or not as a number, is unreadable.
     """
-    lost = (gpu.start_ns == 0) & (gpu.dur_ns == 0)
-    bad = lost | (gpu.start_ns == NEVER_NS) | (gpu.dur_ns < 0)
-    kept = take(gpu, ~bad)
-    return replace(kept, start_ns=kept.start_ns + shift_ns), int(bad.sum())
+    unreadable = (gpu.start_ns == NEVER_NS) | (gpu.dur_ns == NEVER_NS)
+    dropped = ~unreadable & (((gpu.start_ns == 0) & (gpu.dur_ns == 0)) | (gpu.dur_ns < 0))
+    kept = take(gpu, ~(unreadable | dropped))
+    lost = int((unreadable | (gpu.correlation == UNREADABLE)).sum())
+    return replace(kept, start_ns=kept.start_ns + shift_ns), int(dropped.sum()), lost
+
+
+def unreadable_launches(calls: Calls, gpu: GpuSpans) -> int:
+    """Count the calls of unreadable time that launched one of the operations."""
+    untimed = calls.correlation[(calls.start_ns == NEVER_NS) & (calls.correlation > 0)]
+    return int(np.isin(untimed, gpu.correlation).sum()) if untimed.size else 0
 
 
 def gpu_operations(

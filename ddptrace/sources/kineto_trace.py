@@ -33,6 +33,7 @@ from ddptrace.sources.kineto_gpu import (
     gpu_operations,
     launches,
     lost_graphs,
+    unreadable_launches,
     with_usable_times,
 )
 from ddptrace.sources.names import Names
@@ -73,6 +74,7 @@ class _Part:
     process: str | None
     clock: Clock
     shift_ns: int
+    lost_marks: int
 
 
 def read_kineto(path: Path, comm: Patterns) -> list[Recording]:
@@ -109,7 +111,15 @@ def _part(reading: Reading, events: _Events) -> _Part:
         process=reading.columns.process.text(int(ids[counts.argmax()])) if ids.size else None,
         clock=clock,
         shift_ns=shift_ns,
+        lost_marks=_lost_marks(events.host, reading.columns),
     )
+
+
+def _lost_marks(host: Spans, columns: Columns) -> int:
+    """Count the step marks whose start or length cannot be read."""
+    untimed = host.name[(host.start_ns == NEVER_NS) | (host.dur_ns == NEVER_NS)]
+    names = list(columns.name) if untimed.size else []
+    return sum(kernels.step_number(str(names[code])) is not None for code in untimed)
 
 
 def _clock(reading: Reading, events: _Events) -> tuple[int, Clock]:
@@ -160,6 +170,7 @@ class _Work:
     names: Names
     device: Device
     dropped: int
+    lost: int
     cut: Cut
     lost_graph_launch_ns: IntArray
 
@@ -178,7 +189,7 @@ def _recording(reading: Reading, part: _Part, rank: int | None, comm: Patterns) 
         marks=tuple(_marks(part.host, work.names)),
         facts=_facts(reading, work.ops, part.process),
         lost_graph_launch_ns=tuple(work.lost_graph_launch_ns.tolist()),
-        partial=notices.partial(reading),
+        partial=notices.partial(reading, work.lost),
     )
     missing = notices.missing_comm(trace)
     warnings = (
@@ -191,7 +202,7 @@ def _recording(reading: Reading, part: _Part, rank: int | None, comm: Patterns) 
 
 def _work(reading: Reading, part: _Part, rank: int | None, comm: Patterns) -> _Work:
     names = Names(tuple(map(str, reading.columns.name)))
-    gpu, dropped = with_usable_times(part.gpu, part.shift_ns)
+    gpu, dropped, lost = with_usable_times(part.gpu, part.shift_ns)
     calls = launches(part.calls, part.shift_ns, names)
     device: Device = "gpu" if gpu.start_ns.size else "host"
     if device == "gpu":
@@ -202,7 +213,8 @@ def _work(reading: Reading, part: _Part, rank: int | None, comm: Patterns) -> _W
     if not len(ops):
         raise TraceFileError(reading.path, "holds neither GPU operations nor host operators")
     ops, cut = cut_impossible(ops.take(np.argsort(ops.start_ns, kind="stable")))
-    return _Work(ops, names, device, dropped, cut, lost_graphs(calls, gpu))
+    lost += part.lost_marks + unreadable_launches(part.calls, gpu)
+    return _Work(ops, names, device, dropped, lost, cut, lost_graphs(calls, gpu))
 
 
 def _some(warning: Warn | None) -> tuple[Warn, ...]:

@@ -13,12 +13,16 @@ from ddptrace.sources.streams import Cut
 from ddptrace.wording import counted, one_line
 
 
-def partial(reading: Reading) -> str | None:
-    """Return in words why the recording is not whole; None when it is."""
+def partial(reading: Reading, lost: int) -> str | None:
+    """Return in words why the recording is not whole; None when it is.
+
+    `lost` events of the rank, besides those of the file, have times or ids that cannot be read.
+    """
     if reading.cut:
         return reading.cut
-    if reading.lost:
-        return f"{reading.lost} of its events that the figures need cannot be read"
+    unreadable = reading.lost + lost
+    if unreadable:
+        return f"{unreadable} of its events that the figures need cannot be read"
     return None
 
 
