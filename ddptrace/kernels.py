@@ -134,6 +134,11 @@ def step_number(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def mentions_step(text: str) -> bool:
+    """Tell whether the text of an event that cannot be read may be that of a step mark."""
+    return _STEP_MARK.search(text) is not None
+
+
 def is_backward_operator(name: str) -> bool:
     """Tell whether only the autograd engine runs an operator of this name."""
     return name.startswith(_BACKWARD_OPERATOR)

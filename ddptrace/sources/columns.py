@@ -147,9 +147,8 @@ class Columns:
         self.process_names: dict[object, list[str]] = {}
         self.thread_names: dict[object, list[str]] = {}
         self.stack_events = 0
-        self.dropped_names: list[
-            str
-        ] = []  # of the first dropped spans: they tell whose trace it is
+        # Of the first dropped spans only: they tell whose trace a foreign one is.
+        self.dropped_names: list[str] = []
         self._sort_of = np.empty(0, np.int8)
         self._pieces: dict[str, list[NDArray[Any]]] = {}
         self._decoder = KNOWN_DECODER

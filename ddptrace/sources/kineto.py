@@ -18,6 +18,7 @@ from ddptrace.kernels import (
     ANNOTATION_CATEGORIES,
     GPU_CATEGORIES,
     is_call_category,
+    mentions_step,
 )
 from ddptrace.sources import events, foreign
 from ddptrace.sources.columns import Columns
@@ -157,7 +158,7 @@ def _is_needed(piece: str) -> bool:
     word = category[1].lower()
     if word in GPU_CATEGORIES or is_call_category(word):
         return True
-    return word in ANNOTATION_CATEGORIES and "ProfilerStep" in piece
+    return word in ANNOTATION_CATEGORIES and mentions_step(piece)
 
 
 def _header(before: bytes, after: str, reading: Reading) -> dict[str, Any]:
