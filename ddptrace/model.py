@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Source: TypeAlias = Literal["kineto", "nsys"]
 Device: TypeAlias = Literal["gpu", "host"]
 Clock: TypeAlias = Literal["unix", "relative"]
+Part: TypeAlias = Literal["figures", "full"]
+"""Which part of a rank's recording a file is: GPU activities only, or those of the host too."""
 
 NEVER_NS = np.iinfo(np.int64).min
 """Stands in int64 columns for a moment that the trace does not tell."""
@@ -48,8 +50,9 @@ class Ops:
 
     `name` and `collective` (the operation of a comm kernel, such as "all_reduce") index
     `Trace.names`; they, `device` and `stream` are -1 where the trace does not tell. `launch_ns` is
-    NEVER_NS for an operation without launch event. `in_graph` marks the nodes of a CUDA graph,
-    `in_backward` what the autograd engine launched.
+    NEVER_NS for an operation without launch event; `thread`, which launched it, means nothing
+    then. `in_graph` marks the nodes of a CUDA graph, `in_backward` what the autograd engine
+    launched.
     """
 
     start_ns: NDArray[np.int64]
@@ -60,6 +63,7 @@ class Ops:
     stream: NDArray[np.int64]
     correlation: NDArray[np.int64]
     launch_ns: NDArray[np.int64]
+    thread: NDArray[np.int64]
     collective: NDArray[np.int32]
     in_graph: NDArray[np.bool_]
     in_backward: NDArray[np.bool_]
@@ -109,6 +113,7 @@ class Facts:
     backend: str | None = None
     device_name: str | None = None
     process: str | None = None
+    host: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
 
 
@@ -117,9 +122,10 @@ class Trace:
     """One recording of one rank: the content of one file, or of one rank's part of a merged file.
 
     Invariants: tables are sorted by start; `marks` are sorted and have distinct indices.
-    `partial` says in words why the recording is not whole; figures from it are lower bounds.
-    `lost_graph_launch_ns` are the moments at which graphs without recorded kernels were launched.
-    `comm_missing` is true when collectives were called and no comm kernel was recorded.
+    `part` is None where nothing tells of parts. `partial` says in words why the recording is not
+    whole; figures from it are lower bounds. `lost_graph_launch_ns` are the moments at which graphs
+    without recorded kernels were launched. `comm_missing` is true when collectives were called and
+    no comm kernel was recorded.
     """
 
     rank: int
@@ -132,6 +138,7 @@ class Trace:
     host: HostRanges
     marks: tuple[Mark, ...]
     facts: Facts
+    part: Part | None = None
     lost_graph_launch_ns: tuple[int, ...] = ()
     comm_missing: bool = False
     partial: str | None = None
@@ -178,13 +185,116 @@ def _categories(codes: NDArray[Any], names: Sequence[str]) -> pd.Categorical[str
     return pd.Categorical.from_codes(codes, pd.Index(list(names)))
 
 
+@dataclass(frozen=True, slots=True)
+class DdpModule:
+    """How one DistributedDataParallel module of a rank was set up; None is not told.
+
+    `bucket_parameters` names the parameters of each bucket as it is now; sizes are bytes.
+    """
+
+    module: str | None = None
+    bucket_cap_bytes: int | None = None
+    find_unused_parameters: bool | None = None
+    static_graph: bool | None = None
+    gradient_as_bucket_view: bool | None = None
+    comm_hook: str | None = None
+    has_rebuilt_buckets: bool | None = None
+    initial_bucket_bytes: tuple[int, ...] = ()
+    rebuilt_bucket_bytes: tuple[int, ...] = ()
+    bucket_parameters: tuple[tuple[str, ...], ...] = ()
+    ddp_averages: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Unprofiled:
+    """Steps of a rank that were timed while no profiler ran: their times, from `first_step` on."""
+
+    first_step: int = 0
+    block_ns: int | None = None
+    step_ns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPart:
+    """One part of a rank's recording as its recorder tells it.
+
+    `marks` are on the host's clock in Unix ns, sorted, disjoint and of distinct steps; `step_ns`
+    are the times of these steps, measured as those without a profiler were.
+    """
+
+    part: Part
+    file: str
+    activities: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    step_ns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RankFacts:
+    """What the recorder tells of one rank; None is not told.
+
+    `problem` says why there is no recording, or no whole one. `loop_thread` is the thread of the
+    training loop, as a pthread identity.
+    """
+
+    rank: int
+    node: int | None = None
+    local_rank: int | None = None
+    host: str | None = None
+    pid: int | None = None
+    device: str | None = None
+    backend: str | None = None
+    status: str | None = None
+    problem: str | None = None
+    steps_seen: int | None = None
+    files: tuple[str, ...] = ()
+    unprofiled: Unprofiled | None = None
+    parts: tuple[RecordedPart, ...] = ()
+    ddp: tuple[DdpModule, ...] = ()
+    loop_thread: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What the recorder of a run tells of it; `ranks` are distinct and rising, perhaps not all."""
+
+    world_size: int | None = None
+    profiler: str | None = None
+    command: tuple[str, ...] = ()
+    exit_code: int | None = None
+    started_ns: int | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    ranks: tuple[RankFacts, ...] = ()
+
+    def of_rank(self, rank: int) -> RankFacts | None:
+        """Return the facts of one rank; None when the recorder tells nothing of it."""
+        return next((facts for facts in self.ranks if facts.rank == rank), None)
+
+
+def figures_of(traces: Sequence[Trace]) -> tuple[Trace, ...]:
+    """Return the recordings to take figures from: of every rank the same part.
+
+    These are the figures parts when each rank has them, whole and with step marks. Else they are
+    the other recordings, and for a rank without any its figures part.
+    """
+    cheap = [trace for trace in traces if trace.part == "figures"]
+    others = {trace.rank for trace in traces if trace.part != "figures"}
+    unusable = {trace.rank for trace in cheap if trace.partial or not trace.marks}
+    if {trace.rank for trace in cheap} - unusable >= others:
+        return tuple(cheap)
+    return tuple(trace for trace in traces if trace.part != "figures" or trace.rank not in others)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """All recordings of one job, sorted by rank and start.
 
     `world_size` is None when no file tells it; `missing_ranks` are the ranks that were wanted (all
-    of the job, if nothing else was said) and have no recording; `unreadable` holds one sentence
-    for each file of the run that could not be used at all.
+    of the job, if nothing else was said) and have no recording, `missing_reasons` why, where that
+    is known; `unreadable` holds one sentence for each file of the run that could not be used at
+    all, or not to its end while the figures of its rank come from another one. `manifest` is what
+    the recorder told; None without one.
     """
 
     traces: tuple[Trace, ...]
@@ -192,6 +302,8 @@ class Run:
     missing_ranks: tuple[int, ...] = ()
     warnings: tuple[Warn, ...] = ()
     unreadable: tuple[str, ...] = ()
+    missing_reasons: dict[int, str] = field(default_factory=dict)
+    manifest: Manifest | None = None
 
     @property
     def ranks(self) -> list[int]:
@@ -199,19 +311,36 @@ class Run:
         return sorted({trace.rank for trace in self.traces})
 
     @property
+    def figures(self) -> tuple[Trace, ...]:
+        """The recordings that figures of steps and collectives come from; see `figures_of`."""
+        return figures_of(self.traces)
+
+    @property
+    def causes(self) -> tuple[Trace, ...]:
+        """The recordings that tell what the host did; those of `figures` in a one-part run."""
+        return tuple(trace for trace in self.traces if trace.part != "figures")
+
+    @property
     def partial_ranks(self) -> list[int]:
-        """The ranks of which a recording is not whole."""
-        return sorted({trace.rank for trace in self.traces if trace.partial})
+        """The ranks of which a recording that figures come from is not whole."""
+        return sorted({trace.rank for trace in self.figures if trace.partial})
 
     @property
     def all_warnings(self) -> list[Warn]:
-        """The warnings about the set of files, then those about each recording."""
-        return [*self.warnings, *(warning for trace in self.traces for warning in trace.warnings)]
+        """The warnings about the set of files, then those about each recording.
+
+        What the figures' recordings of a rank say already is not said again of its other ones.
+        """
+        figures = [warning for trace in self.figures for warning in trace.warnings]
+        said = {(warning.code, warning.rank) for warning in figures}
+        others = (trace for trace in self.traces if trace not in self.figures)
+        more = (warning for trace in others for warning in trace.warnings)
+        return [*self.warnings, *figures, *(w for w in more if (w.code, w.rank) not in said)]
 
     def frame(self) -> pd.DataFrame:
-        """Return the operations of all ranks, one row each; see `Trace.frame` for the columns."""
+        """Return the operations that figures come from; see `Trace.frame` for the columns."""
         import pandas as pd  # imported at its first use, see above
 
-        frames = [trace.frame() for trace in self.traces]
+        frames = [trace.frame() for trace in self.figures]
         joined: pd.DataFrame = pd.concat(frames, ignore_index=True).astype({"name": "category"})
         return joined

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ddptrace.errors import RunError, UsageError
+from ddptrace.metrics.recording import (
+    Recording,
+    RunPart,
+    figures_part,
+    recording,
+    run_parts,
+    slowed,
+)
 from ddptrace.metrics.steps import StepMetrics, step_metrics
 from ddptrace.metrics.summary import Summary, kept_rows, longest_by_step, summarize
 from ddptrace.metrics.timeline import RankTimeline, clipped, rank_timeline
@@ -29,7 +37,8 @@ class RunFacts:
     """What is known of the run itself.
 
     `origin_ns` is the Unix ns, as text, that all times of the report count from; None when no
-    file tells the time of day. `measured` says whose work the figures are of.
+    file tells the time of day. `measured` says whose work the figures are of. `parts` is None for
+    a run recorded in one part, `recording` where nothing tells what recording cost.
     """
 
     world_size: int | None
@@ -44,6 +53,10 @@ class RunFacts:
     backend: str | None
     versions: dict[str, str]
     warnings: list[Warn]
+    # Last and with defaults, so that reports of before they were added can be read.
+    missing_reasons: dict[str, str] = field(default_factory=dict)
+    parts: list[RunPart] | None = None
+    recording: Recording | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +128,11 @@ class Report:
 
 def analyze(run: Run) -> Report:
     """Return the report of a run; RunError when no recording of it has a step with GPU work."""
-    recordings = [step_metrics(trace) for trace in run.traces]
+    traces = run.figures
+    recordings = [step_metrics(trace) for trace in traces]
     if not any(recordings):
         raise _no_steps(run)
-    origins = _origins(run.traces, recordings)
+    origins = _origins(traces, recordings)
     summary = summarize(recordings)
     steps = [
         replace(row, start_ns=row.start_ns - origin, end_ns=row.end_ns - origin)
@@ -126,16 +140,13 @@ def analyze(run: Run) -> Report:
         for row in rows
     ]
     return Report(
-        run=_facts(run, origins, _step_warnings(recordings)),
+        run=_facts(run, origins, _step_warnings(traces, recordings)),
         steps=sorted(steps, key=lambda row: (row.rank, row.start_ns)),
         collectives=[],
         summary=summary,
         diagnosis=Diagnosis(None, _headline(kept_rows(recordings), summary), []),
         timeline=Timeline(
-            [
-                rank_timeline(trace, origin)
-                for trace, origin in zip(run.traces, origins, strict=True)
-            ]
+            [rank_timeline(trace, origin) for trace, origin in zip(traces, origins, strict=True)]
         ),
         whatif=None,
     )
@@ -193,7 +204,7 @@ def _timeline_of(timeline: Timeline, rows: Sequence[StepMetrics]) -> Timeline:
 
 
 def _no_steps(run: Run) -> RunError:
-    cut = [f"{trace.path}: {trace.partial}" for trace in run.traces if trace.partial]
+    cut = [f"{trace.path}: {trace.partial}" for trace in run.figures if trace.partial]
     if cut:
         return RunError(f"{cut[0]}; what is there holds no GPU work of a step")
     return RunError(
@@ -217,10 +228,13 @@ def _origins(traces: Sequence[Trace], recordings: Sequence[Sequence[StepMetrics]
 
 
 def _facts(run: Run, origins: Sequence[int], more: Sequence[Warn]) -> RunFacts:
-    measured: Device = "gpu" if any(trace.device == "gpu" for trace in run.traces) else "host"
-    unix = [
-        origin for trace, origin in zip(run.traces, origins, strict=True) if trace.clock == "unix"
-    ]
+    traces = run.figures
+    measured: Device = "gpu" if any(trace.device == "gpu" for trace in traces) else "host"
+    unix = [origin for trace, origin in zip(traces, origins, strict=True) if trace.clock == "unix"]
+    told = () if run.manifest is None else run.manifest.ranks
+    devices = [trace.facts.device_name for trace in run.traces]
+    backends = [trace.facts.backend for trace in run.traces]
+    parts, cost = run_parts(run), recording(run)
     return RunFacts(
         world_size=run.world_size,
         ranks=run.ranks,
@@ -232,11 +246,27 @@ def _facts(run: Run, origins: Sequence[int], more: Sequence[Warn]) -> RunFacts:
         measured=measured,
         device="CPU"
         if measured == "host"
-        else _most_common([trace.facts.device_name for trace in run.traces]),
-        backend=_most_common([trace.facts.backend for trace in run.traces]),
-        versions=run.traces[0].facts.versions,
-        warnings=[*run.all_warnings, *more],
+        else _most_common(devices) or _most_common([facts.device for facts in told]),
+        backend=_most_common(backends) or _most_common([facts.backend for facts in told]),
+        versions=_versions(run),
+        warnings=[*run.all_warnings, *more, *slowed(cost, figures_part(parts), measured)],
+        missing_reasons={str(rank): reason for rank, reason in run.missing_reasons.items()},
+        parts=parts,
+        recording=cost,
     )
+
+
+def _versions(run: Run) -> dict[str, str]:
+    """Return the versions that the files tell, then those that only the manifest does.
+
+    Of the driver the manifest tells the version itself, a file only which CUDA it can run.
+    """
+    told = {} if run.manifest is None else run.manifest.versions
+    found = run.figures[0].facts.versions
+    return {
+        name: told.get(name, word) if name == "driver" else word
+        for name, word in (told | found).items()
+    }
 
 
 def _most_common(values: Sequence[str | None]) -> str | None:
@@ -244,14 +274,21 @@ def _most_common(values: Sequence[str | None]) -> str | None:
     return known[0][0] if known else None
 
 
-def _step_warnings(recordings: Sequence[Sequence[StepMetrics]]) -> list[Warn]:
+def _step_warnings(
+    traces: Sequence[Trace], recordings: Sequence[Sequence[StepMetrics]]
+) -> list[Warn]:
     if any(row.step is not None for rows in recordings for row in rows):
         return []
+    how = (
+        "keep the manifest.json that capture wrote, which tells the steps, beside the traces"
+        if all(trace.part == "figures" for trace in traces)
+        else "call prof.step() once an iteration"
+    )
     return [
         Warn(
             "no_step_marks",
             "no ProfilerStep marks: step time is not available and the whole recording counts as "
-            "one piece; call prof.step() once an iteration",
+            f"one piece; {how}",
         )
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 _MOST_LISTED = 4
 
@@ -35,3 +35,15 @@ def ranges(numbers: Collection[int]) -> str:
         else:
             runs.append([number, number])
     return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def explained(numbers: Collection[int], reasons: Mapping[int, str]) -> str:
+    """Return whole numbers as runs, those with a reason behind: "0-2, 5; 3 (killed)"."""
+    groups: dict[str | None, list[int]] = {None: []}
+    for number in sorted(numbers):
+        groups.setdefault(reasons.get(number), []).append(number)
+    return "; ".join(
+        ranges(group) if reason is None else f"{ranges(group)} ({reason})"
+        for reason, group in groups.items()
+        if group
+    )

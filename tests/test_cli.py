@@ -10,6 +10,7 @@ import pytest
 import typer.main
 from traces import Kineto, plain
 
+import ddptrace as ddptrace_package
 from ddptrace.cli import app
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -18,7 +19,10 @@ OPTIONS = {
     "report": {
         "runs", "--step", "--ranks", "--comm-kernel", "--json", "--html", "--timeline",
         "--partial", "--jobs", "--help",
-    }
+    },
+    # Their options are the recorder's own: see test_capture_options.py and test_doctor.py.
+    "capture": {"--help"},
+    "doctor": {"--help"},
 }  # fmt: skip
 
 
@@ -54,6 +58,15 @@ def test_every_option_is_in_the_page_of_its_command(command):
     page = (DOCS / f"{command}.md").read_text(encoding="utf-8")
     for option in OPTIONS[command] - {"runs"}:
         assert f"`{option}" in page
+
+
+def test_every_warning_is_in_the_page_of_the_report():
+    package = Path(ddptrace_package.__file__).parent
+    sources = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
+    codes = set(re.findall(r'Warn\(\s*"(\w+)"', sources))
+    page = (DOCS / "report.md").read_text(encoding="utf-8")
+    assert len(codes) > 15
+    assert [code for code in sorted(codes) if f"| `{code}` |" not in page] == []
 
 
 def test_help_imports_nothing_heavy():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ddptrace.wording import counted, listed, one_line, ranges
+from ddptrace.wording import counted, explained, listed, one_line, ranges
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,16 @@ def test_one_is_singular():
 
 def test_controls_and_odd_bytes_leave_a_line():
     assert one_line("a\nb\x1b[31mc\udcff") == "a b [31mc?"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "reasons", "text"),
+    [
+        ([1, 2], {}, "1-2"),
+        ([1], {1: "killed"}, "1 (killed)"),
+        ([3, 2, 1, 5], {1: "killed", 3: "killed"}, "2, 5; 1, 3 (killed)"),
+        ([1, 2], {1: "killed", 2: "hung", 9: "gone"}, "1 (killed); 2 (hung)"),
+    ],
+)
+def test_numbers_are_grouped_by_their_reasons(numbers, reasons, text):
+    assert explained(numbers, reasons) == text

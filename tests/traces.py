@@ -40,6 +40,7 @@ def trace(*rows, marks=((0, 10**9),), rank=0, **facts) -> Trace:
             stream=np.array([op["kind"] for op in ops], np.int64),
             correlation=np.arange(1, len(ops) + 1),
             launch_ns=np.array([op["launch"] for op in ops], np.int64),
+            thread=names.astype(np.int64),
             collective=np.array([1 if op["kind"] == Kind.COMM else -1 for op in ops], np.int32),
             in_graph=np.zeros(len(ops), np.bool_),
             in_backward=np.array([op["backward"] for op in ops], np.bool_),
@@ -114,12 +115,13 @@ class Kineto:
         return self.event("user_annotation", f"ProfilerStep#{number}", start, end - start)
 
     def gpu(
-        self, start, end, *, name="gemm", cat="kernel", launch=None, stream=7, **args
+        self, start, end, *, name="gemm", cat="kernel", launch=None, stream=7, thread=None, **args
     ) -> Kineto:
-        """Add a GPU operation and the call that launched it (5 µs before, or at `launch`)."""
+        """Add a GPU operation and its thread's call that launched it (5 µs before, or `launch`)."""
         self._correlation += 1
         call_ts = start - 5 if launch is None else launch
-        self.event("cuda_runtime", "cudaLaunchKernel", call_ts, 2, correlation=self._correlation)
+        call = {"correlation": self._correlation}
+        self.event("cuda_runtime", "cudaLaunchKernel", call_ts, 2, tid=thread, **call)
         args = {"stream": stream, "device": 0, "correlation": self._correlation} | args
         return self.event(cat, name, start, end - start, pid=0, tid=stream, **args)
 

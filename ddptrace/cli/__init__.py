@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ddptrace import __version__
+from ddptrace.cli.capture import PassOn, capture, doctor
 from ddptrace.cli.report import report
 from ddptrace.errors import DdptraceError
 
@@ -20,7 +21,9 @@ app = typer.Typer(
     rich_markup_mode=None,  # rich's help costs more than all the rest of `--help`
     add_completion=False,
 )
+app.command("capture", cls=PassOn)(capture)
 app.command("report")(report)
+app.command("doctor", cls=PassOn)(doctor)
 
 
 def _print_version(wanted: bool) -> None:

@@ -17,6 +17,7 @@ from ddptrace.outputs.html_assets import SCRIPT, STYLE
 from ddptrace.outputs.html_charts import PARTS, Chart, Look, breakdown, ranks
 from ddptrace.outputs.html_charts import UNKNOWN as UNKNOWN_TIME
 from ddptrace.outputs.html_timeline import busy, legend, timeline
+from ddptrace.outputs.recording import sentences, why_missing
 from ddptrace.report import Report, to_json
 
 Steps: TypeAlias = dict[int | None, list[StepMetrics]]
@@ -90,7 +91,7 @@ def _title(row: StepMetrics) -> str:
     """Return what a step is called: its number, and its name where that says more."""
     if row.step is None:
         return "whole recording"
-    plain = row.name in (None, f"ProfilerStep#{row.step}")
+    plain = row.name in (None, f"ProfilerStep#{row.step}", f"step {row.step}")
     return f"step {row.step}" if plain else f"step {row.step}: {row.name}"
 
 
@@ -130,6 +131,8 @@ def _top(report: Report) -> Iterator[str]:
             f"p95 {ms(times.p95)}, min {ms(times.min)}, max {ms(times.max)} ms "
             "(the longest rank's).</p>"
         )
+    for sentence in sentences(report):
+        yield f'<p class="quiet">{escape(sentence[0].upper() + sentence[1:])}.</p>'
     warnings = "".join(f"<li>{warning}</li>" for warning in _warnings(report))
     if warnings:
         yield f'<ul class="warnings" aria-label="Warnings">{warnings}</ul>'
@@ -160,7 +163,8 @@ def _versions(versions: dict[str, str]) -> dict[str, str]:
 def _warnings(report: Report) -> Iterator[str]:
     run = report.run
     if run.missing_ranks:
-        yield f"<strong>Missing: {ranks(run.missing_ranks)}.</strong> No recording was found."
+        why = escape(" ".join(["No recording was found.", *why_missing(run)]))
+        yield f"<strong>Missing: {ranks(run.missing_ranks)}.</strong> {why}"
     if run.partial_ranks:
         yield (
             f"<strong>PARTIAL: {ranks(run.partial_ranks)}.</strong> "

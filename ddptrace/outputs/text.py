@@ -12,6 +12,7 @@ from rich.text import Text
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.model import Warn
 from ddptrace.outputs.figures import COLUMNS, cells, longest, ms, rows_by_step
+from ddptrace.outputs.recording import sentences
 from ddptrace.report import Report
 from ddptrace.wording import counted
 
@@ -48,6 +49,8 @@ def render(report: Report, *, step: str, next_command: str, destination: Destina
     console.print()
     console.print(Text(_LEGEND, style="dim"))
     _print_summary(console, report)
+    for sentence in sentences(report):
+        console.print(Text(sentence))
     _print_warnings(console, report)
     console.print()
     # Never wrapped, so that it can be copied.

@@ -11,12 +11,13 @@ from ddptrace.engine import Progress, cores, map_each
 from ddptrace.errors import ForeignFileError, OwnReportError, RunError, TraceFileError, UsageError
 from ddptrace.kernels import comm_patterns
 from ddptrace.model import Run, Trace, Warn
-from ddptrace.sources import discovery, ranks
+from ddptrace.sources import discovery, parts, ranks
 from ddptrace.sources.kineto_gpu import Patterns
 from ddptrace.sources.kineto_trace import Recording, read_kineto
-from ddptrace.sources.manifest import Manifest, read_manifest
+from ddptrace.sources.manifest import Told, read_manifests
 from ddptrace.sources.one_run import check_one_run, without_host_only
-from ddptrace.wording import counted, listed, one_line, ranges
+from ddptrace.sources.presence import about_ranks, missing_reasons
+from ddptrace.wording import listed, one_line, ranges
 
 # Below this a second process costs more than it saves.
 _WORTH_A_PROCESS_BYTES = 2_000_000
@@ -71,37 +72,49 @@ def _run(
     recorded = [content for content in contents if content.recordings]
     if not recorded:
         raise _no_recordings(foreign, unreadable)
-    manifest, warnings = _manifest(found)
-    traces, about_names = _with_ranks(found, recorded, manifest)
-    warnings += about_names
+    told = read_manifests([*found.above, *sorted({file.parent for file in found.files})])
+    traces, about_names = _with_ranks(found, recorded, told)
     traces, hostless = without_host_only(traces)
     unreadable += hostless
     if wanted is not None:
         unreadable = [problem for problem in unreadable if _may_be_of(found, problem, wanted)]
         traces = _only(traces, wanted, unreadable)
-    traces.sort(key=lambda trace: (trace.rank, trace.start_ns))
+    traces = parts.with_parts(sorted(traces, key=lambda trace: (trace.rank, trace.start_ns)))
     try:
-        warnings += check_one_run(traces)
+        about_set = check_one_run(traces)
     except RunError as error:
         raise _several_folders(found, recorded, error) from error
-    warnings += [
-        _ignored(problem) for problem in foreign if not isinstance(problem, OwnReportError)
+    problems = [*map(str, unreadable), *parts.damaged_beside(traces)]
+    warnings = [
+        *(Warn("manifest_ignored", problem) for problem in told.problems),
+        *about_names,
+        *about_set,
+        *map(_ignored, (other for other in foreign if not isinstance(other, OwnReportError))),
+        *(Warn("unreadable_file", problem) for problem in problems),
+        *parts.about_parts(traces),
     ]
-    warnings += [Warn("unreadable_file", str(problem)) for problem in unreadable]
-    sizes = [trace.facts.world_size for trace in traces if trace.facts.world_size]
-    world_size = max(sizes, default=manifest.world_size)
-    beyond = [rank for rank in wanted or () if world_size is not None and rank >= world_size]
-    if beyond:
-        raise UsageError(f"rank {ranges(beyond)} is beyond the world size {world_size}")
+    world_size = _world_size(traces, told, wanted)
     everybody = range(world_size or 0) if wanted is None else wanted
+    missing = sorted(set(everybody) - {trace.rank for trace in traces})
     run = Run(
         traces=tuple(traces),
         world_size=world_size,
-        missing_ranks=tuple(sorted(set(everybody) - {trace.rank for trace in traces})),
+        missing_ranks=tuple(missing),
         warnings=tuple(warnings),
-        unreadable=tuple(map(str, unreadable)),
+        unreadable=tuple(problems),
+        missing_reasons=missing_reasons(told, missing),
+        manifest=told.manifest,
     )
-    return replace(run, warnings=(*run.warnings, *_about_ranks(run)))
+    return replace(run, warnings=(*run.warnings, *about_ranks(run)))
+
+
+def _world_size(traces: Sequence[Trace], told: Told, wanted: Collection[int] | None) -> int | None:
+    sizes = [trace.facts.world_size for trace in traces if trace.facts.world_size]
+    world_size = max(sizes, default=told.manifest.world_size if told.manifest else None)
+    beyond = [rank for rank in wanted or () if world_size is not None and rank >= world_size]
+    if beyond:
+        raise UsageError(f"rank {ranges(beyond)} is beyond the world size {world_size}")
+    return world_size
 
 
 def _problems(
@@ -130,18 +143,8 @@ def _no_recordings(
     return RunError("no file can be read: " + "; ".join(map(str, problems[:3])) + more)
 
 
-def _manifest(found: discovery.Found) -> tuple[Manifest, list[Warn]]:
-    folders = {file.parent for file in found.files} | {found.root, *found.folders}
-    manifests = [read_manifest(folder) for folder in sorted(folders)]
-    sizes = [manifest.world_size for manifest in manifests if manifest.world_size]
-    rank_of = {path: rank for each in manifests for path, rank in each.rank_of.items()}
-    problems = [manifest.problem for manifest in manifests if manifest.problem]
-    warnings = [Warn("manifest_ignored", problem) for problem in problems]
-    return Manifest(max(sizes, default=None), rank_of), warnings
-
-
 def _with_ranks(
-    found: discovery.Found, contents: Sequence[_Content], manifest: Manifest
+    found: discovery.Found, contents: Sequence[_Content], told: Told
 ) -> tuple[list[Trace], list[Warn]]:
     """Give each recording its rank: from the file, the manifest, or the names, in this order."""
     traces, unnamed, from_names = [], [], []
@@ -149,15 +152,16 @@ def _with_ranks(
         for recording in content.recordings:
             rank = recording.told_rank
             if rank is None:
-                rank = manifest.rank_of.get(content.path.resolve())
+                rank = told.rank_of.get(content.path.resolve())
             if rank is None:
                 lone = len(contents) == 1
                 rank = ranks.named_rank(content.path.absolute(), found.root, lone=lone)
                 from_names.append(one_line(content.path))
+            trace = parts.as_told(recording.trace, content.path, told)
             if rank is None:
-                unnamed.append(recording.trace)
+                unnamed.append(trace)
             else:
-                traces.append(_of_rank(recording.trace, rank))
+                traces.append(_of_rank(trace, rank))
     if unnamed and (traces or len(unnamed) > 1):
         raise ranks.refuse_unnamed([trace.path for trace in unnamed])
     warnings = [
@@ -221,29 +225,3 @@ def _several_folders(
 
 def _ignored(problem: TraceFileError) -> Warn:
     return Warn("ignored_file", f"{problem.path}: left out, since it {problem.what}")
-
-
-def _about_ranks(run: Run) -> list[Warn]:
-    warnings = [
-        Warn(
-            "partial_rank",
-            f"{trace.path}: {trace.partial}; rank {trace.rank} is PARTIAL: its figures are lower "
-            "bounds and it counts in no total",
-            trace.rank,
-        )
-        for trace in run.traces
-        if trace.partial
-    ]
-    if run.world_size is None:
-        files = len({trace.path for trace in run.traces})
-        said = f"{counted(files, 'file')}, world size unknown"
-        warnings.append(Warn("world_size_unknown", said))
-    if run.missing_ranks:
-        warnings.append(
-            Warn(
-                "missing_ranks",
-                f"{len(run.ranks)} of {run.world_size or 'the'} ranks are here; missing: "
-                f"{ranges(run.missing_ranks)}",
-            )
-        )
-    return warnings

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddptrace.errors import RunError, UsageError
-from ddptrace.sources.manifest import FILE_NAME
-from ddptrace.wording import one_line
+from ddptrace.sources.manifest import is_manifest
+from ddptrace.wording import listed, one_line
 
 _SUFFIXES = (".json", ".json.gz")
 _NSYS_SUFFIXES = (".sqlite", ".nsys-rep", ".qdrep", ".qdstrm")
@@ -34,6 +34,11 @@ class Found:
         """All files, those asked for by name first."""
         return self.named + self.others
 
+    @property
+    def above(self) -> tuple[Path, ...]:
+        """The folders that may hold what belongs to the whole run."""
+        return (self.root, *self.folders)
+
 
 def find(paths: Sequence[str | Path]) -> Found:
     """Return the trace files that paths or glob patterns name; RunError when there are none.
@@ -44,10 +49,11 @@ def find(paths: Sequence[str | Path]) -> Found:
         raise UsageError("no path is given; give the folder that holds the traces")
     given = _expanded(paths)
     folders = [path for path in given if path.is_dir()]
-    named = _distinct([path for path in given if path not in folders], ())
+    files = [path for path in given if path not in folders]
+    named = _distinct([path for path in files if not is_manifest(path)], ())
     others = _distinct([path for folder in folders for path in _in_folder(folder)], named)
     if not named and not others:
-        raise RunError(_nothing_in(folders))
+        raise RunError(_nothing_in(folders) if folders else _only_manifests(files))
     return Found(_root([*named, *others]), tuple(folders), tuple(named), tuple(others))
 
 
@@ -89,12 +95,12 @@ def total_bytes(paths: Sequence[Path]) -> int:
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    """Return the JSON files at any depth below a folder, hidden ones and the manifest left out."""
+    """Return the JSON files at any depth below a folder, hidden ones and manifests left out."""
     found = (path for path in sorted(folder.rglob("*")) if path.name.lower().endswith(_SUFFIXES))
     return [
         path
         for path in found
-        if path.name != FILE_NAME
+        if not is_manifest(path)
         and path.is_file()
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     ]
@@ -107,6 +113,11 @@ def _root(paths: Sequence[Path]) -> Path:
     while not all(parent.is_relative_to(root) for parent in parents):
         root = root.parent
     return root
+
+
+def _only_manifests(paths: Sequence[Path]) -> str:
+    names = listed({one_line(path) for path in paths})
+    return f"{names}: tells of traces and is none; give the folder that holds the traces"
 
 
 def _nothing_in(paths: Sequence[Path]) -> str:

@@ -39,6 +39,7 @@ def host_operations(host: HostRanges, names: Names) -> tuple[Ops, Names]:
         stream=unknown.astype(np.int64),
         correlation=np.zeros(rows.size, np.int64),
         launch_ns=host.start_ns[rows],
+        thread=host.thread[rows],
         collective=collective,
         in_graph=np.zeros(rows.size, np.bool_),
         in_backward=names.where(kernels.is_backward_operator, host.name)[rows],

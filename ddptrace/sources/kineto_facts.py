@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from ddptrace import kernels
-from ddptrace.model import Facts
+from ddptrace.model import Facts, Part
 from ddptrace.wording import one_line
 
 _VERSIONS = {
@@ -15,6 +15,7 @@ _VERSIONS = {
     "cupti_version": "cupti",
     "hip_runtime_version": "hip",
 }
+CAPTURED = "ddptrace"  # what `ddptrace capture` adds to the header
 _LARGEST_NS = 1 << 62
 _LARGEST_WORLD = 1_000_000  # beyond it a number is damage, not a job
 
@@ -26,27 +27,42 @@ def base_ns(header: Mapping[str, Any]) -> int | None:
 
 
 def told_rank(header: Mapping[str, Any]) -> int | None:
-    """Return the rank in `distributedInfo`; None when there is none."""
-    rank = _integer(_distributed(header).get("rank"))
-    return rank if rank is not None and rank >= 0 else None
+    """Return the rank in `distributedInfo`, else the one that capture wrote; None without both."""
+    told = (_integer(found.get("rank")) for found in (_distributed(header), _captured(header)))
+    return next((rank for rank in told if rank is not None and rank >= 0), None)
+
+
+def part(header: Mapping[str, Any]) -> Part | None:
+    """Return which part of a rank's recording the file is; None when capture did not write it."""
+    told = _captured(header).get("part")
+    return told if told in get_args(Part) else None
 
 
 def facts(header: Mapping[str, Any], *, device: int | None, process: str | None) -> Facts:
     """Return the header's facts; `device` is the GPU that the recording's work ran on."""
-    distributed = _distributed(header)
-    world_size = _integer(distributed.get("world_size"))
+    distributed, captured = _distributed(header), _captured(header)
+    world_size = _integer(distributed.get("world_size", captured.get("world_size")))
     backend = distributed.get("backend")
     return Facts(
         world_size=world_size if world_size and 0 < world_size <= _LARGEST_WORLD else None,
         backend=_word(backend),
         device_name=_device_name(header, device),
         process=process,
+        host=_word(captured.get("host")),
         versions=_versions(header, distributed),
     )
 
 
 def _distributed(header: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = header.get("distributedInfo")
+    return _object(header, "distributedInfo")
+
+
+def _captured(header: Mapping[str, Any]) -> Mapping[str, Any]:
+    return _object(header, CAPTURED)
+
+
+def _object(header: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = header.get(key)
     return found if isinstance(found, dict) else {}
 
 

@@ -104,6 +104,7 @@ def gpu_operations(
         stream=_numbers(columns.stream)[gpu.stream],
         correlation=gpu.correlation,
         launch_ns=np.where(launched, _at(calls.start_ns, row), NEVER_NS),
+        thread=_at(calls.thread, row),
         collective=collective,
         in_graph=_in_graph(gpu) | (launched & _at(calls.is_graph, row)),
         in_backward=launched & _in_backward(calls, row, host, columns, names),

@@ -188,6 +188,7 @@ def _recording(reading: Reading, part: _Part, rank: int | None, comm: Patterns) 
         host=part.host,
         marks=tuple(_marks(part.host, work.names)),
         facts=_facts(reading, work.ops, part.process),
+        part=kineto_facts.part(reading.header),
         lost_graph_launch_ns=tuple(work.lost_graph_launch_ns.tolist()),
         partial=notices.partial(reading, work.lost),
     )

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from itertools import pairwise
 
 from ddptrace.errors import RunError, TraceFileError
-from ddptrace.model import Trace, Warn
+from ddptrace.model import Trace, Warn, figures_of
 from ddptrace.wording import listed, ranges
 
 # Ranks record the same iterations within seconds; files this far apart are of different runs.
@@ -20,7 +20,8 @@ def check_one_run(traces: Sequence[Trace]) -> list[Warn]:
     _check_world_sizes(traces)
     _check_each_rank_once(traces)
     _check_near_in_time(traces)
-    return [*_clock_warnings(traces), *_window_warnings(traces), *_step_warnings(traces)]
+    figures = figures_of(traces)
+    return [*_clock_warnings(figures), *_window_warnings(figures), *_step_warnings(figures)]
 
 
 def without_host_only(traces: Sequence[Trace]) -> tuple[list[Trace], list[TraceFileError]]:

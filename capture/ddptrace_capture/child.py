@@ -1,0 +1,62 @@
+"""Starts the user's command with the recorder within reach, and stands aside."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+
+from ddptrace_capture.errors import CaptureError
+from ddptrace_capture.options import VARIABLE, Options
+
+_BOOTSTRAP = Path(__file__).parent / "bootstrap"
+_PASSED_ON = ("SIGTERM", "SIGHUP", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGQUIT")
+
+
+def environment(options: Options, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the child's environment: the inherited one, with the recorder in every Python."""
+    path = [str(_BOOTSTRAP), *filter(None, [inherited.get("PYTHONPATH")])]
+    return {**inherited, VARIABLE: options.to_text(), "PYTHONPATH": os.pathsep.join(path)}
+
+
+def run(command: Sequence[str], variables: Mapping[str, str], *, is_nsys: bool = False) -> int:
+    """Run a command to its end and return its exit code, 128 + N when signal N ended it.
+
+    Its standard streams are ours. Signals that we get are passed on; a Ctrl-C at the terminal has
+    reached the command already. nsys ends with 0 after a signal, and SIGHUP would end it alone and
+    leave its program running.
+    """
+    got: list[int] = []
+    try:
+        child = subprocess.Popen(list(command), env=dict(variables))
+    except OSError as error:
+        raise CaptureError(f"{command[0]}: cannot be started: {error.strerror}") from error
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        got.append(number)
+        if not (number == signal.SIGINT and _at_terminal()):
+            lone = is_nsys and number == signal.SIGHUP
+            child.send_signal(signal.SIGTERM if lone else number)
+
+    numbers = [getattr(signal, name) for name in _PASSED_ON if hasattr(signal, name)]
+    before = {number: signal.signal(number, pass_on) for number in numbers}
+    try:
+        code = child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if is_nsys and code == 0 and got:
+        return 128 + got[-1]
+    return 128 - code if code < 0 else code
+
+
+def _at_terminal() -> bool:
+    """Tell whether this process is in the foreground of a terminal, which signals all of them."""
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,132 @@
+"""The parts in which a rank was recorded: one for the figures, a full one for the causes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddptrace.kernels import Kind
+from ddptrace.model import NEVER_NS, Mark, Ops, Part, Trace, Warn, figures_of
+from ddptrace.sources.manifest import Told
+from ddptrace.wording import listed, ranges
+
+_FIGURES_NAME = re.compile(r"rank[-_.]?\d+\.figures\.", re.IGNORECASE)
+# CUPTI keeps this much of a pthread identity, and Kineto writes it as a signed number.
+_THREAD_BITS = (1 << 32) - 1
+
+
+def as_told(trace: Trace, path: Path, told: Told) -> Trace:
+    """Return a recording with what the manifest tells of its file, as far as the file does not."""
+    file = path.resolve()
+    part = told.part_of.get(file)
+    trace = replace(trace, part=trace.part or (_named_part(path) if part is None else part.part))
+    rank = told.rank_of.get(file)
+    facts = None if told.manifest is None or rank is None else told.manifest.of_rank(rank)
+    loop = None if facts is None else facts.loop_thread
+    if loop is not None and not trace.ops.in_backward.any():
+        trace = replace(trace, ops=_with_backward(trace.ops, loop))
+    if part is None or not part.marks or trace.marks:
+        return trace
+    problem = _misfit(trace, part.marks)
+    if problem is None:
+        return replace(trace, marks=part.marks)
+    said = f"{trace.path}: the step marks in the manifest are not used, since {problem}"
+    return replace(trace, warnings=(*trace.warnings, Warn("marks_ignored", said)))
+
+
+def _named_part(path: Path) -> Part | None:
+    return "figures" if _FIGURES_NAME.search(path.name) else None
+
+
+def _misfit(trace: Trace, marks: Sequence[Mark]) -> str | None:
+    """Return why marks cannot be those of a recording; None when they can."""
+    if trace.clock != "unix":
+        return "the times of the file count from an unknown moment"
+    launched = trace.ops.launch_ns
+    if any(((mark.start_ns <= launched) & (launched < mark.end_ns)).any() for mark in marks):
+        return None
+    return "nothing was launched inside them"
+
+
+def _with_backward(ops: Ops, loop_thread: int) -> Ops:
+    """Return operations with those marked that another thread than the training loop's launched.
+
+    The autograd engine runs the backward pass of a GPU on threads of its own. A loop's thread that
+    launched no kernel is not one of these recordings, and tells nothing.
+    """
+    launched = ops.launch_ns != NEVER_NS
+    in_loop: NDArray[np.bool_] = launched & (
+        (ops.thread & _THREAD_BITS) == (loop_thread & _THREAD_BITS)
+    )
+    known = (in_loop & (ops.kind == Kind.COMPUTE)).any()
+    return replace(ops, in_backward=launched & ~in_loop) if known else ops
+
+
+def with_parts(traces: Sequence[Trace]) -> list[Trace]:
+    """Return the recordings with what the parts of a rank tell of each other.
+
+    Beside figures parts the others are the full ones. A figures part holds no calls of
+    collectives, so that only the full one can tell that none of their kernels was recorded.
+    """
+    if not any(trace.part == "figures" for trace in traces):
+        return list(traces)
+    found = [replace(trace, part=trace.part or "full") for trace in traces]
+    without_comm = {trace.rank for trace in found if trace.comm_missing}
+    return [
+        replace(trace, comm_missing=trace.comm_missing or _lacks_comm(trace, without_comm))
+        for trace in found
+    ]
+
+
+def _lacks_comm(trace: Trace, ranks: Collection[int]) -> bool:
+    return trace.rank in ranks and not (trace.ops.kind == Kind.COMM).any()
+
+
+def damaged_beside(traces: Sequence[Trace]) -> list[str]:
+    """Return a sentence for each recording that is not whole while figures come from another."""
+    figures = figures_of(traces)
+    return [
+        f"{trace.path}: {trace.partial}; the figures of rank {trace.rank} come from its other part"
+        for trace in traces
+        if trace.partial and trace not in figures
+    ]
+
+
+def about_parts(traces: Sequence[Trace]) -> list[Warn]:
+    """Return warnings about parts that a rank lacks, and what follows for the report."""
+    cheap = [trace for trace in traces if trace.part == "figures"]
+    if not cheap:
+        return []
+    full = {trace.rank for trace in traces if trace.part == "full"}
+    warnings = []
+    if any(trace.part == "full" for trace in figures_of(traces)):
+        warnings += _not_used([trace for trace in cheap if trace.rank in full], full)
+    without = {trace.rank for trace in cheap} - full
+    if without:
+        whose = f" of rank {ranges(without)}" if full else ""
+        said = f"no full part{whose} is here: what the host did, and so the causes, are not known"
+        warnings.append(Warn("causes_not_recorded", f"{said}{' there' if full else ''}"))
+    return warnings
+
+
+def _not_used(cheap: Sequence[Trace], needed: Collection[int]) -> list[Warn]:
+    """Return why figures parts are not used although there are some: one warning a reason."""
+    cut = [trace.path for trace in cheap if trace.partial]
+    unmarked = [trace.path for trace in cheap if not trace.partial and not trace.marks]
+    absent = set(needed) - {trace.rank for trace in cheap}
+    instead = "so figures come from the full parts, whose steps the profiler slows more"
+    said = [
+        cut and f"{listed(cut)}: not whole, {instead}",
+        unmarked
+        and f"{listed(unmarked)}: nothing tells the steps, {instead}; keep the manifest.json that "
+        "capture wrote beside the traces",
+        absent
+        and f"no figures part of rank {ranges(absent)} can be read, {instead}; pass the files of "
+        "both parts",
+    ]
+    return [Warn("figures_not_used", message) for message in said if message]
