@@ -157,7 +157,9 @@ dist.init_process_group("gloo")
 small_buckets = ["--bucket-cap-mb", "0.04"]
 runs = {"plain": small_buckets}
 runs |= {name: ["--switch", name, *small_buckets] for name in switches.SWITCHES}
-runs |= {name: ["--switch", name] for name in ("one-bucket", "tiny-buckets")}
+# As wide a model would fill several of the buckets that --size chooses.
+wide = ["--width", "128"]
+runs |= {name: ["--switch", name, *wide] for name in ("one-bucket", "tiny-buckets")}
 runs |= {"overflow": ["--grad-scaler", "1e30"]}
 hooks = ("slow-link", "slow-link-one", "hook-fp16")
 runs |= {f"checked {name}": ["--switch", f"gradient-check,{name}"] for name in hooks}

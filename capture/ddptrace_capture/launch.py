@@ -90,11 +90,17 @@ def _summary(recorded: Sequence[Mapping[str, Any]]) -> str:
         for part in first["parts"]
     )
     ranks = f"{len(recorded)} of {first['world_size']} ranks, {parts} each"
-    if not first["unprofiled"]:
+    if not all(record["unprofiled"] for record in recorded):
         return ranks
-    plain = median(first["unprofiled"]["step_ns"]) / 1e6
-    slowed = median(first["parts"][0]["step_ns"]) / 1e6
+    plain = _typical_ms([record["unprofiled"]["step_ns"] for record in recorded])
+    slowed = _typical_ms([record["parts"][0]["step_ns"] for record in recorded])
     return f"{ranks}, {plain:.2f} ms a step without the profiler and {slowed:.2f} ms with it"
+
+
+def _typical_ms(step_ns: Sequence[Sequence[int]]) -> float:
+    """Return the median over steps of the longest rank, as the report has it."""
+    longest: list[int] = [max(ranks) for ranks in zip(*step_ns, strict=False)]
+    return median(longest) / 1e6
 
 
 def _why_nothing(options: Options, records: Sequence[Mapping[str, Any]], stages: set[str]) -> str:

@@ -133,6 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outcome, exit_code = str(error), 3
     if dist.get_rank() == 0:
         print(outcome, file=sys.stderr if exit_code else sys.stdout, flush=True)
+    if exit_code:
+        dist.barrier()  # torchrun ends every rank once one has failed: rank 0 must have printed
     dist.destroy_process_group()
     return exit_code
 

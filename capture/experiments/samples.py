@@ -3,8 +3,8 @@
     python capture/experiments/samples.py --output DIR --ranks 2 [--share-gpu] [--size large]
     python capture/experiments/samples.py --output DIR --profiler nsys late-compute one-bucket
 
-Each recording is a folder DIR/<switch>, `healthy` the job without a switch. A table of exit codes
-and sizes goes to standard output.
+Each recording is a folder DIR/<switch>, `healthy` the job without a switch. What stands after `--`
+is for the job. A table of exit codes and sizes goes to standard output.
 """
 
 import argparse
@@ -50,7 +50,11 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--share-gpu", action="store_true")
     parser.add_argument("--nsys", help="the nsys to use")
     parser.add_argument("switches", nargs="*", help="default: all, and healthy")
-    return parser.parse_args(words)
+    given = list(sys.argv[1:] if words is None else words)
+    place = given.index("--") if "--" in given else len(given)
+    options = parser.parse_args(given[:place])
+    options.job = given[place + 1 :]
+    return options
 
 
 def switch_names() -> list[str]:
@@ -64,6 +68,7 @@ def switch_names() -> list[str]:
 def record(name: str, options: argparse.Namespace) -> int:
     """Record the job with one switch, and return the exit code of the capture."""
     job = [str(EXAMPLES / "train_ddp.py"), "--size", options.size, "--steps", str(STEPS)]
+    job += options.job
     job += [] if name == HEALTHY else ["--switch", name]
     job += ["--share-gpu"] if options.share_gpu else []
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={options.ranks}"]
