@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import sys
 
 import pytest
 
@@ -12,29 +11,22 @@ from ddptrace_capture.errors import CaptureError
 from ddptrace_capture.scrub import scrub
 
 OWN, SECOND, OTHER = 0x11_000100_000000, 0x11_000200_000000, 0x11_000300_000000
-"""The global ids of two recorded processes and of somebody else's; a thread's id is added."""
+# The global ids of two recorded processes and of somebody else's; a thread's id is added.
 
 SCHEMA = """
-CREATE TABLE StringIds (
-    id      INTEGER NOT NULL PRIMARY KEY,  -- ID reference value.
-    value   TEXT    NOT NULL               -- String value.
-);
+CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (
-    start           INTEGER NOT NULL,      -- Event start timestamp (ns).
-    streamId        INTEGER NOT NULL,      -- Stream ID.
+    start           INTEGER NOT NULL, streamId INTEGER NOT NULL,
     correlationId   INTEGER,               -- REFERENCES CUPTI_ACTIVITY_KIND_RUNTIME(correlationId)
     globalPid       INTEGER,               -- Serialized GlobalId.
     demangledName   INTEGER NOT NULL       -- REFERENCES StringIds(id) -- Kernel function name
 );
 CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (
-    start           INTEGER NOT NULL,      -- Event start timestamp (ns).
-    globalTid       INTEGER,               -- Serialized GlobalId.
+    start           INTEGER NOT NULL, globalTid INTEGER,
     nameId          INTEGER NOT NULL       -- REFERENCES StringIds(id) -- Function name
 );
 CREATE TABLE NVTX_EVENTS (
-    start           INTEGER NOT NULL,      -- Event start timestamp (ns).
-    text            TEXT,                  -- Explicit name/text (non-registered string)
-    globalTid       INTEGER,               -- Serialized GlobalId.
+    start           INTEGER NOT NULL, text TEXT, globalTid INTEGER,
     textId          INTEGER,               -- REFERENCES StringIds(id) -- Registered NVTX string
     jsonText        TEXT                   -- One of possible payload value union members.
 );
@@ -397,7 +389,6 @@ def test_a_failure_at_the_very_end_leaves_the_file_as_it_was(file, monkeypatch):
     refused(file, "cannot be cleaned and was left as it was", "No space left")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="links and modes")
 def test_a_link_stays_a_link_and_the_mode_stays(file, tmp_path):
     file.chmod(0o640)
     link = tmp_path / "link.sqlite"
