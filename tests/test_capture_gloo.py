@@ -2,8 +2,10 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -53,11 +55,13 @@ if __name__ == "__main__":
 """
 
 BARE = """
+import os
 import torch, ddptrace_capture
 from torch.utils.data import DataLoader
 
 model = torch.nn.Linear(8, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+os.chdir(os.sep)
 for batch in DataLoader(torch.ones(40, 8), batch_size=4, num_workers=2):
     model(batch).sum().backward()
     optimizer.step()
@@ -152,6 +156,27 @@ def test_the_manifest_tells_ddps_buckets(whole):
     assert module["bucket_parameters"][0][0].startswith("3.")
     assert not module["find_unused_parameters"]
     assert "not" in module["ddp_averages"]["note"]
+
+
+def test_nodes_that_record_below_one_folder_are_one_run(scripts, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def node(number):
+        launch = ["--nnodes", "2", "--nproc-per-node", "1", "--node-rank", number]
+        launch += ["--master-addr", "127.0.0.1", "--master-port", port]
+        command = [sys.executable, "-m", "torch.distributed.run", *launch, scripts / "job.py", 20]
+        folder = tmp_path / f"node{number}"
+        folder.mkdir()
+        return Captured(folder, SHORT, command)
+
+    with ThreadPoolExecutor(2) as pool:
+        nodes = list(pool.map(node, range(2)))
+    assert [done.code for done in nodes] == [0, 0], nodes[0].err
+    run = load_run(tmp_path)
+    assert (run.ranks, run.world_size, run.missing_ranks) == ([0, 1], 2, ())
+    assert [done.manifest["ranks"][0]["node"] for done in nodes] == [0, 1]
 
 
 def test_one_rank_may_be_recorded_and_the_job_may_end_with_it(scripts, tmp_path):

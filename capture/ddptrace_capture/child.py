@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -20,7 +21,9 @@ _PASSED_ON = ("SIGTERM", "SIGHUP", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGQUIT")
 def environment(options: Options, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the child's environment: the inherited one, with the recorder in every Python."""
     path = [str(_BOOTSTRAP), *filter(None, [inherited.get("PYTHONPATH")])]
-    return {**inherited, VARIABLE: options.to_text(), "PYTHONPATH": os.pathsep.join(path)}
+    # A job may change its folder.
+    told = replace(options, output=str(Path(options.output).absolute()))
+    return {**inherited, VARIABLE: told.to_text(), "PYTHONPATH": os.pathsep.join(path)}
 
 
 def run(command: Sequence[str], variables: Mapping[str, str], *, is_nsys: bool = False) -> int:

@@ -29,6 +29,7 @@ def capture(request: Request) -> int:
     options = request.options
     if options.profiler != "both":
         return _one_run(options, request)
+    nsys_job.around(options, request.command)  # says what is missing before an hour is spent
     _say("two runs one after the other, since CUPTI serves one tool a process")
     codes = [
         _one_run(replace(options, profiler=profiler, output=str(Path(options.output) / profiler)),
