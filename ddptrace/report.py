@@ -126,7 +126,7 @@ def analyze(run: Run) -> Report:
         for row in rows
     ]
     return Report(
-        run=_facts(run, origins, _step_warnings(recordings)),
+        run=_facts(run, origins, _step_warnings(run, recordings)),
         steps=sorted(steps, key=lambda row: (row.rank, row.start_ns)),
         collectives=[],
         summary=summary,
@@ -244,16 +244,26 @@ def _most_common(values: Sequence[str | None]) -> str | None:
     return known[0][0] if known else None
 
 
-def _step_warnings(recordings: Sequence[Sequence[StepMetrics]]) -> list[Warn]:
+def _step_warnings(run: Run, recordings: Sequence[Sequence[StepMetrics]]) -> list[Warn]:
     if any(row.step is not None for rows in recordings for row in rows):
         return []
     return [
         Warn(
             "no_step_marks",
-            "no ProfilerStep marks: step time is not available and the whole recording counts as "
-            "one piece; call prof.step() once an iteration",
+            "no step marks: step time is not available and the whole recording counts as one "
+            f"piece; {_how_to_mark(run)}",
         )
     ]
+
+
+def _how_to_mark(run: Run) -> str:
+    ways = {
+        "kineto": "call prof.step() once an iteration",
+        "nsys": "record an NVTX range an iteration (torch.cuda.nvtx.range_push(f'step {step}'), "
+        "nsys profile --trace=cuda,nvtx), or name yours with --step-range REGEX",
+    }
+    used = {trace.source for trace in run.traces}
+    return "; ".join(way for source, way in ways.items() if source in used)
 
 
 _ALL_PARTIAL = "no whole recording: every rank here is partial, so there is no step to show"

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from ddptrace.errors import RunError, UsageError
 from ddptrace.sources.manifest import FILE_NAME
+from ddptrace.sources.nsys_files import NOT_EXPORTED_SUFFIXES, SQLITE_SUFFIX, is_exported
+from ddptrace.sources.nsys_parquet import is_parquet_export
 from ddptrace.wording import one_line
 
-_SUFFIXES = (".json", ".json.gz")
-_NSYS_SUFFIXES = (".sqlite", ".nsys-rep", ".qdrep", ".qdstrm")
+_SUFFIXES = (".json", ".json.gz", SQLITE_SUFFIX, *NOT_EXPORTED_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def find(paths: Sequence[str | Path]) -> Found:
     if not paths or not all(str(path) for path in paths):
         raise UsageError("no path is given; give the folder that holds the traces")
     given = _expanded(paths)
-    folders = [path for path in given if path.is_dir()]
+    folders = [path for path in given if path.is_dir() and not is_parquet_export(path)]
     named = _distinct([path for path in given if path not in folders], ())
     others = _distinct([path for folder in folders for path in _in_folder(folder)], named)
     if not named and not others:
@@ -89,15 +90,22 @@ def total_bytes(paths: Sequence[Path]) -> int:
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    """Return the JSON files at any depth below a folder, hidden ones and the manifest left out."""
-    found = (path for path in sorted(folder.rglob("*")) if path.name.lower().endswith(_SUFFIXES))
+    """Return the traces at any depth below a folder, hidden ones and the manifest left out."""
     return [
         path
-        for path in found
-        if path.name != FILE_NAME
-        and path.is_file()
+        for path in sorted(folder.rglob("*"))
+        if _may_be_trace(path)
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     ]
+
+
+def _may_be_trace(path: Path) -> bool:
+    name = path.name.lower()
+    if name.endswith(NOT_EXPORTED_SUFFIXES):
+        return path.is_file() and not is_exported(path)
+    if name.endswith(_SUFFIXES):
+        return path.name != FILE_NAME and path.is_file()
+    return is_parquet_export(path)
 
 
 def _root(paths: Sequence[Path]) -> Path:
@@ -111,19 +119,7 @@ def _root(paths: Sequence[Path]) -> Path:
 
 def _nothing_in(paths: Sequence[Path]) -> str:
     folder = ", ".join(map(str, paths))
-    reports = [
-        path
-        for top in paths
-        if top.is_dir()
-        for path in top.rglob("*")
-        if path.name.lower().endswith(_NSYS_SUFFIXES)
-    ]
-    if reports:
-        return (
-            f"{folder}: holds Nsight Systems reports ({reports[0].name}) and no Kineto traces; "
-            "this version reads torch.profiler's .json and .json.gz only"
-        )
     return (
-        f"{folder}: no .json or .json.gz traces here; export one a rank with torch.profiler's "
-        "export_chrome_trace(f'rank{rank}.json.gz')"
+        f"{folder}: no traces here (.json, .json.gz, or .sqlite of Nsight Systems); export one a "
+        "rank with torch.profiler's export_chrome_trace(f'rank{rank}.json.gz')"
     )
