@@ -206,6 +206,11 @@ def is_collective_range(name: str) -> bool:
     return name.startswith("nccl")
 
 
+def called_collective(name: str) -> str:
+    """Return what the range of a collective's call is about, as metadata would tell it."""
+    return name.removeprefix("nccl").replace("Bcast", "Broadcast")
+
+
 def is_host_collective(name: str) -> bool:
     """Tell whether a host range is a collective that the host itself carries out (gloo)."""
     return _HOST_COLLECTIVE.match(name) is not None

@@ -144,7 +144,7 @@ def analyze(run: Run) -> Report:
 def to_json(report: Report, *, timeline: bool = False) -> str:
     """Return the report as JSON, without its timeline unless that is asked for."""
     kept = report if timeline else replace(report, timeline=None)
-    built = msgspec.to_builtins(kept)
+    built = msgspec.to_builtins(kept, enc_hook=list)  # the only other type is Spans
     ordered = {"schema": built.pop("schema")} | built
     return msgspec.json.format(msgspec.json.encode(ordered), indent=2).decode() + "\n"
 

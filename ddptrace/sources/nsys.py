@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ddptrace import kernels
 from ddptrace.kernels import Kind, Patterns
@@ -24,7 +25,7 @@ from ddptrace.sources.nsys_ranges import Range, read_ranges, recorder_mark
 from ddptrace.sources.nsys_ranks import identities, numbered
 from ddptrace.sources.nsys_sqlite import SqliteStore
 from ddptrace.sources.nsys_store import Store, process_id, process_of
-from ddptrace.sources.nsys_tables import read_tables
+from ddptrace.sources.nsys_tables import Tables, move, read_tables
 from ddptrace.sources.nsys_trace import Report, recording
 from ddptrace.sources.recording import Recording
 
@@ -55,13 +56,19 @@ def read_nsys(path: Path, comm: Patterns, steps: str | None) -> list[Recording]:
 
 
 def _read(store: Store, comm: Patterns, steps: Patterns, *, usual: bool) -> Report:
+    session = read_session(store)
+    found = read_ranges(store, steps, usual=usual)
+    tables = read_tables(store)
+    shift_ns, clock = session.clock(tables, recorder_mark(found))
+    move(tables, shift_ns)
     ranges: dict[int, list[Range]] = defaultdict(list)
-    for one in read_ranges(store, steps, usual=usual):
-        ranges[process_of(one.thread)].append(one)
+    for one in found:
+        ranges[process_of(one.thread)].append(one.moved(shift_ns))
     return Report(
         path=store.path,
-        tables=read_tables(store),
-        session=read_session(store),
+        tables=tables,
+        session=session,
+        clock=clock,
         ranges=dict(ranges),
         diagnostics=diagnostics(store),
         backward=backward_threads(store),
@@ -85,11 +92,11 @@ def _working(report: Report) -> tuple[list[int], list[int]]:
     Raises TraceFileError when no process has any work.
     """
     tables = report.tables
-    count = len(tables.processes)
-    launched = Names(tuple(tables.names)).where(kernels.is_launch_call, tables.calls.name)
-    launches = np.bincount(tables.calls.process[launched], minlength=count)
     is_kernel = tables.work.kind != Kind.MEM
-    kernel_count = np.bincount(tables.work.process[is_kernel], minlength=count)
+    kernel_count = np.bincount(tables.work.process[is_kernel], minlength=len(tables.processes))
+    if kernel_count.all() and kernel_count.size:
+        return list(tables.processes), []
+    launches = _launches(tables)
     if kernel_count.any():
         working = [tables.processes[place] for place in np.flatnonzero(kernel_count)]
         lost = np.flatnonzero((kernel_count == 0) & (launches > 0))
@@ -99,3 +106,9 @@ def _working(report: Report) -> tuple[list[int], list[int]]:
     if launches.any() or not tables.work.start_ns.size:
         raise nsys_notices.no_gpu_work(report.path, int(launches.sum()))
     return [tables.processes[place] for place in np.unique(tables.work.process)], []
+
+
+def _launches(tables: Tables) -> NDArray[np.intp]:
+    """Count the calls of each process that put kernels or graphs on the GPU."""
+    launched = Names(tuple(tables.names)).where(kernels.is_launch_call, tables.calls.name)
+    return np.bincount(tables.calls.process[launched], minlength=len(tables.processes))

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ddptrace import kernels
+from ddptrace.intervals import IntArray
+from ddptrace.sources.columns import Codes
 from ddptrace.sources.nsys_ranges import Range
 from ddptrace.sources.nsys_store import Store
 
@@ -102,3 +107,25 @@ def told_rank(payloads: Iterable[Payload]) -> Payload:
     """
     known = [one for one in payloads if one.rank is not None and one.ranks is not None]
     return max(known, key=lambda one: one.ranks or 0, default=Payload())
+
+
+def calls_of(
+    ranges: Sequence[Range], thread: IntArray, moment_ns: IntArray
+) -> tuple[NDArray[np.int32], tuple[str | None, ...]]:
+    """Return for each launch what collective's call it happened in, and the words for that.
+
+    The numbers index the words, of which the first is None: in no call, or none was recorded.
+    """
+    calls = [one for one in ranges if one.end_ns and kernels.is_gpu_collective_call(one.name)]
+    words = Codes({None: 0})
+    found = np.zeros(thread.size, np.int32)
+    for of_thread in {one.thread for one in calls}:
+        mine = [one for one in calls if one.thread == of_thread]
+        start = np.array([one.start_ns for one in mine])
+        end = np.array([one.end_ns for one in mine])
+        word = words.of([kernels.called_collective(one.name) for one in mine])
+        rows = np.flatnonzero(thread == of_thread)
+        place = np.searchsorted(start, moment_ns[rows], side="right") - 1
+        inside = (place >= 0) & (moment_ns[rows] < end[np.maximum(place, 0)])
+        found[rows] = np.where(inside, word[np.maximum(place, 0)], 0)
+    return found, tuple(words)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,8 +10,11 @@ import numpy as np
 from ddptrace import kernels
 from ddptrace.intervals import IntArray
 from ddptrace.model import Clock
+from ddptrace.sources.coding import coded
 from ddptrace.sources.kineto_facts import dotted
+from ddptrace.sources.nsys_ranges import RecorderMark
 from ddptrace.sources.nsys_store import Store, first_table, process_id, process_of
+from ddptrace.sources.nsys_tables import Tables
 from ddptrace.wording import one_line
 
 # Times that count from 1970 rather than from the session's start are past the year 2001.
@@ -37,20 +39,25 @@ class Session:
     gpus: dict[int, str] = field(default_factory=dict)
     gpu_of: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    def clock(self, earliest_ns: int) -> tuple[int, Clock]:
+    def clock(self, tables: Tables, mark: RecorderMark) -> tuple[int, Clock]:
         """Return what to add to the file's times, and what they count from then."""
-        if self.is_normalized or earliest_ns >= _UNIX_NS:
+        latest_ns = int(tables.work.start_ns.max(initial=0))
+        if self.is_normalized or latest_ns >= _UNIX_NS:
             return 0, "unix"
-        return (0, "relative") if self.start_ns is None else (self.start_ns, "unix")
+        known = (ns for ns in (self.start_ns, mark.offset_ns) if ns is not None)
+        shift_ns = next(known, None)
+        return (0, "relative") if shift_ns is None else (shift_ns, "unix")
 
     def device_name(self, process: int, device: IntArray) -> str | None:
         """Return the GPU on which most of a process's operations, on these ordinals, ran."""
-        most = Counter(device.tolist()).most_common(1)
-        gpu = self.gpu_of.get((process_id(process), most[0][0])) if most else None
         names = set(self.gpus.values())
-        return self.gpus.get(gpu if gpu is not None else -1) or (
-            names.pop() if len(names) == 1 else None
-        )
+        if len(names) == 1:
+            return names.pop()
+        distinct, place = coded(device)
+        if not distinct.size:
+            return None
+        ordinal = int(distinct[np.bincount(place).argmax()])
+        return self.gpus.get(self.gpu_of.get((process_id(process), ordinal), -1))
 
 
 def read_session(store: Store) -> Session:

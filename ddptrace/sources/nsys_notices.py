@@ -61,13 +61,6 @@ def open_steps(path: str, count: int) -> list[Warn]:
     ]
 
 
-def whole_graphs(path: str, graphs: Graphs) -> list[Warn]:
-    """Return the warning about CUDA graphs that were traced as a whole beside other work."""
-    if not graphs.start_ns.size:
-        return []
-    return [Warn("graphs_as_a_whole", f"{path}: {_opaque(graphs)}")]
-
-
 def _opaque(graphs: Graphs) -> str:
     total_ns = int((graphs.end_ns - graphs.start_ns).sum())
     launches = counted(graphs.start_ns.size, "graph launch").replace("launchs", "launches")

@@ -40,6 +40,11 @@ class Range:
     json: str | None
     binary: bytes | None
 
+    def moved(self, shift_ns: int) -> Range:
+        """Return the range with its times moved."""
+        end_ns = None if self.end_ns is None else self.end_ns + shift_ns
+        return replace(self, start_ns=self.start_ns + shift_ns, end_ns=end_ns)
+
 
 @dataclass(frozen=True, slots=True)
 class RecorderMark:

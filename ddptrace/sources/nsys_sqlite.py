@@ -103,15 +103,20 @@ class SqliteStore:
 
     def _most_rows(self, table: str) -> int:
         """Return a number of rows that the table does not exceed; found without reading them."""
+        name = _quoted(table)
         try:
-            query = f"SELECT min(rowid), max(rowid) FROM {_quoted(table)}"
-            first, last = self._connection.execute(query).fetchone()
+            # One end at a time: asked for both, SQLite reads all rows.
+            ends = [
+                self._connection.execute(
+                    f"SELECT rowid FROM {name} ORDER BY rowid {order} LIMIT 1"
+                ).fetchone()
+                for order in ("ASC", "DESC")
+            ]
         except sqlite3.OperationalError as error:
             raise sqlite_pages.UnusualError from error  # a table without row ids
-        most = 0 if last is None else last - first + 1
+        most = 0 if ends[0] is None else ends[1][0] - ends[0][0] + 1
         if most > self._header.file_bytes:  # a row takes some bytes: the ids have large gaps
-            query = f"SELECT count(*) FROM {_quoted(table)}"
-            most = self._connection.execute(query).fetchone()[0]
+            most = self._connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
         return int(most)
 
     def _by_row(self, table: str, columns: Sequence[str]) -> dict[str, IntArray]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ddptrace.intervals import IntArray
 
@@ -19,7 +18,6 @@ CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
 GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 
 Row: TypeAlias = tuple[Any, ...]
-_DENSE = 1 << 24
 
 
 class Store(Protocol):
@@ -66,24 +64,6 @@ def first_table(store: Store, *names: str) -> str:
 def missing(columns: Iterable[str]) -> dict[str, IntArray]:
     """Return the columns of a table without rows."""
     return {column: np.empty(0, np.int64) for column in columns}
-
-
-def coded(values: IntArray) -> tuple[IntArray, NDArray[np.int32]]:
-    """Return the distinct values, rising, and for each value its place among them."""
-    if not values.size:
-        return values, np.empty(0, np.int32)
-    low, high = int(values.min()), int(values.max())
-    if low == high:
-        return values[:1], np.zeros(values.size, np.int32)
-    if high - low >= _DENSE:
-        distinct, place = np.unique(values, return_inverse=True)
-        return distinct, place.reshape(-1).astype(np.int32)
-    # A table is many times faster than a sort, and ids are small numbers.
-    is_there = np.zeros(high - low + 1, np.bool_)
-    is_there[values - low] = True
-    code = np.cumsum(is_there, dtype=np.int32)
-    code -= 1
-    return np.flatnonzero(is_there).astype(np.int64) + low, code[values - low]
 
 
 Number = TypeVar("Number", int, IntArray)

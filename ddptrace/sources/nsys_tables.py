@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from ddptrace.intervals import IntArray
 from ddptrace.kernels import Kind
+from ddptrace.sources.coding import coded
 from ddptrace.sources.columns import Codes
 from ddptrace.sources.nsys_store import (
     CALLS,
@@ -18,7 +20,6 @@ from ddptrace.sources.nsys_store import (
     KERNELS,
     SETS,
     Store,
-    coded,
     process_of,
 )
 from ddptrace.sources.sqlite_pages import NULL
@@ -50,7 +51,7 @@ _MEMORY = ("Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """GPU operations of all processes, one row each, in no order; times are those of the file."""
+    """GPU operations of all processes with usable times, one row each, in no order."""
 
     start_ns: IntArray
     end_ns: IntArray
@@ -65,7 +66,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calls:
-    """Calls of the runtime and the driver, one row each; a correlation of NULL or 0 is none."""
+    """Calls of the runtime and the driver, one row each, sorted by start.
+
+    A correlation of NULL or 0 is none.
+    """
 
     start_ns: IntArray
     end_ns: IntArray
@@ -89,7 +93,8 @@ class Graphs:
 class Tables:
     """What one export recorded. `processes` are the numbers that the columns `process` index.
 
-    `names` are the texts that the columns `name` index.
+    `names` are the texts that the columns `name` index. `dropped` counts the operations of each
+    process without usable times, `unreadable` those whose times the file does not tell at all.
     """
 
     work: Work
@@ -97,6 +102,8 @@ class Tables:
     graphs: Graphs
     processes: tuple[int, ...]
     names: Codes
+    dropped: Counter[int]
+    unreadable: Counter[int]
 
 
 Table = TypeVar("Table", Work, Calls, Graphs)
@@ -118,20 +125,41 @@ def read_tables(store: Store) -> Tables:
     """Return the GPU work, the calls and the graphs of all processes."""
     names = Codes()
     processes = Codes()
-    work = _joined(
-        [
-            _work(store, KERNELS, names, processes),
-            _work(store, COPIES, names, processes),
-            _work(store, SETS, names, processes),
-        ]
-    )
+    dropped: Counter[int] = Counter()
+    unreadable: Counter[int] = Counter()
+    work = []
+    for table in (KERNELS, COPIES, SETS):
+        rows = _work(store, table, names, processes)
+        is_unreadable = (rows.start_ns == NULL) | (rows.end_ns == NULL)
+        is_unusable = is_unreadable | _without_times(rows)
+        if is_unusable.any():
+            unreadable.update(rows.process[is_unreadable].tolist())
+            dropped.update(rows.process[is_unusable & ~is_unreadable].tolist())
+            rows = take(rows, np.flatnonzero(~is_unusable))
+        work.append(rows)
     return Tables(
-        work=work,
+        work=_joined(work),
         calls=_calls(store, names, processes),
         graphs=_graphs(store, processes),
         processes=tuple(processes),
         names=names,
+        dropped=dropped,
+        unreadable=unreadable,
     )
+
+
+def _without_times(work: Work) -> NDArray[np.bool_]:
+    """Tell which operations cannot be placed: CUPTI writes 0 for times that it does not know."""
+    unknown: NDArray[np.bool_] = (work.start_ns == 0) & (work.end_ns == 0)
+    return unknown | (work.end_ns < work.start_ns)
+
+
+def move(tables: Tables, shift_ns: int) -> None:
+    """Move all times. It changes the columns, which are too large to hold twice."""
+    if shift_ns:
+        for table in (tables.work, tables.calls, tables.graphs):
+            table.start_ns[...] += shift_ns
+            table.end_ns[...] += shift_ns
 
 
 def _joined(tables: list[Work]) -> Work:
@@ -152,6 +180,7 @@ def _work(store: Store, table: str, names: Codes, processes: Codes) -> Work:
     }[table]
     found = store.integers(table, (*_TIMES, *_WHERE, *about))
     size = found["start"].size
+    # Columns are let go of as soon as they are not needed: each may take a hundred MB.
     if table == KERNELS:
         name = _text_codes(store, found.pop(name_id), names, _UNNAMED)
     else:
@@ -171,16 +200,28 @@ def _work(store: Store, table: str, names: Codes, processes: Codes) -> Work:
 
 
 def _calls(store: Store, names: Codes, processes: Codes) -> Calls:
+    """Return the calls with known times, in order of their start."""
     found = store.integers(CALLS, (*_TIMES, "globalTid", "correlationId", "nameId"))
     thread = found.pop("globalTid")
-    return Calls(
+    calls = Calls(
+        name=_text_codes(store, found.pop("nameId"), names, "unnamed call"),
         start_ns=found.pop("start"),
         end_ns=found.pop("end"),
-        name=_text_codes(store, found.pop("nameId"), names, "unnamed call"),
         thread=thread,
         correlation=found.pop("correlationId"),
         process=_process_codes(process_of(thread), processes),
     )
+    known = (calls.start_ns != NULL) & (calls.end_ns != NULL)
+    if not known.all():
+        calls = take(calls, np.flatnonzero(known))
+    return in_order(calls)
+
+
+def in_order(table: Table) -> Table:
+    """Return a table sorted by start."""
+    if (table.start_ns[1:] >= table.start_ns[:-1]).all():
+        return table
+    return take(table, np.argsort(table.start_ns, kind="stable"))
 
 
 def _graphs(store: Store, processes: Codes) -> Graphs:

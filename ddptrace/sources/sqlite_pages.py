@@ -33,7 +33,7 @@ _LONGEST_HEAD_BYTES = 3 * _LARGEST_VARINT_BYTES + 128  # a row's size, id, and s
 _TEXT = 12  # serial types from here on are blobs and texts, which are half as long as these say
 _WIDTHS = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0, *((n - 12) // 2 for n in range(12, 128))])
 _WIDTHS = _WIDTHS.astype(np.uint8)
-_IS_INTEGER = np.isin(np.arange(128), [0, 1, 2, 3, 4, 5, 6, 8, 9])
+_FLOAT, _LARGEST_KIND = 7, 9  # of serial types up to 9 all but one are NULL or whole numbers
 _SHIFTS = np.minimum(64 - 8 * np.arange(128), 63)
 _WITHOUT_BYTES = np.array([NULL, 0, 0, 0, 0, 0, 0, 0, 0, 1])
 
@@ -207,12 +207,17 @@ def _widths(kinds: Bytes) -> Bytes:
 def _integers(data: Bytes, start: IntArray, kind: Bytes, width: Bytes) -> IntArray:
     """Return the values of one column, which start at these places of the data."""
     windows = data.size - _LARGEST_VALUE_BYTES + 1
-    if not _IS_INTEGER[kind].all() or start.max(initial=0) >= windows:
+    if kind.max(initial=0) > _LARGEST_KIND or (kind == _FLOAT).any():
         raise UnusualError
+    if start.max(initial=0) >= windows:
+        raise UnusualError
+    least, most = int(width.min(initial=_LARGEST_VALUE_BYTES)), int(width.max(initial=0))
+    if not most:
+        return _WITHOUT_BYTES[kind]
     wide = np.ndarray((windows,), ">i8", data.data, 0, (1,))
     value: IntArray = wide[start].astype(np.int64)
-    value >>= _SHIFTS[width]
-    empty = width == 0
-    if empty.any():
+    value >>= _SHIFTS[most] if least == most else _SHIFTS[width]
+    if not least:
+        empty = width == 0
         value[empty] = _WITHOUT_BYTES[kind[empty]]
     return value
