@@ -16,8 +16,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 OPTIONS = {
     "report": {
-        "runs", "--step", "--ranks", "--comm-kernel", "--json", "--html", "--timeline",
-        "--partial", "--jobs", "--help",
+        "runs", "--step", "--ranks", "--comm-kernel", "--step-range", "--json", "--html",
+        "--timeline", "--partial", "--jobs", "--help",
     }
 }  # fmt: skip
 

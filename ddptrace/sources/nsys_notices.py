@@ -61,6 +61,19 @@ def open_steps(path: str, count: int) -> list[Warn]:
     ]
 
 
+def calls_lost(path: str, *, unlaunched: bool) -> list[Warn]:
+    """Return the warning about steps that nothing can be given to, since no launch was recorded."""
+    if not unlaunched:
+        return []
+    return [
+        Warn(
+            "calls_not_recorded",
+            f"{path}: step ranges are there, but not the calls that launched the operations, so "
+            "none can be given to its step; record with --trace=cuda,nvtx",
+        )
+    ]
+
+
 def _opaque(graphs: Graphs) -> str:
     total_ns = int((graphs.end_ns - graphs.start_ns).sum())
     launches = counted(graphs.start_ns.size, "graph launch").replace("launchs", "launches")

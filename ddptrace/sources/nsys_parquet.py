@@ -75,8 +75,8 @@ class ParquetStore:
 
     def _numbers(self, column: Any) -> IntArray:  # noqa: ANN401  # pyarrow's
         whole = column.cast(self._arrow.int64(), safe=False)
-        filled: IntArray = self._arrow.compute.fill_null(whole, NULL).to_numpy()
-        return filled
+        # A copy, since the columns are the caller's to change, and arrow's own are not.
+        return np.array(self._arrow.compute.fill_null(whole, NULL).to_numpy())
 
     def rows(self, table: str, columns: Sequence[str]) -> list[Row]:
         """Return the rows of a small table."""

@@ -36,7 +36,7 @@ class Store(Protocol):
         """The columns of each table."""
 
     def integers(self, table: str, columns: Sequence[str]) -> dict[str, IntArray]:
-        """Return whole columns of a table, which may be large."""
+        """Return whole columns of a table, which may be large; they are the caller's to change."""
 
     def rows(self, table: str, columns: Sequence[str]) -> list[Row]:
         """Return the rows of a small table; none when it is missing."""

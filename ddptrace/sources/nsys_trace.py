@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ddptrace import kernels
 from ddptrace.intervals import IntArray
 from ddptrace.kernels import Kind, Patterns
-from ddptrace.model import Clock, Facts, Ops, Trace
+from ddptrace.model import NEVER_NS, Clock, Facts, Ops, Trace
 from ddptrace.sources import notices, nsys_notices
 from ddptrace.sources.names import Names
 from ddptrace.sources.nsys_facts import Session
@@ -55,6 +55,7 @@ def recording(report: Report, who: Identity) -> Recording:
     hints = Hints(ranges, report.backward, report.comm)
     ops, names = operations(work, calls, names, hints)
     ops, cut = cut_impossible(ops)
+    unlaunched = bool(marks) and not (ops.launch_ns != NEVER_NS).any()
     trace = Trace(
         rank=who.rank or 0,
         path=report.path,
@@ -64,7 +65,7 @@ def recording(report: Report, who: Identity) -> Recording:
         names=names.texts,
         ops=ops,
         host=host,
-        marks=tuple(marks),
+        marks=() if unlaunched else tuple(marks),
         facts=_facts(report, who, names, ops),
         lost_graph_launch_ns=tuple(lost_ns.tolist()),
         partial=_partial(tables.unreadable[place]),
@@ -73,6 +74,7 @@ def recording(report: Report, who: Identity) -> Recording:
     warnings = (
         *notices.of_operations(report.path, dropped=tables.dropped[place], cut=cut),
         *nsys_notices.open_steps(report.path, still_open),
+        *nsys_notices.calls_lost(report.path, unlaunched=unlaunched),
         *notices.of_trace(trace),
         *([] if missing is None else [missing]),
     )
