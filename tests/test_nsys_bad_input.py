@@ -14,6 +14,7 @@ from traces import plain as plain_kineto
 
 from ddptrace import load_run
 from ddptrace.errors import TraceFileError
+from ddptrace.sources.nsys_files import is_nsys
 
 
 def state(folder):
@@ -83,9 +84,23 @@ def test_an_sqlite_file_of_another_program_beside_traces_is_left_out(tmp_path, m
     assert "cache.sqlite: left out" in done.stdout
 
 
+def test_what_is_no_sqlite_file_beside_traces_is_left_out(tmp_path, monkeypatch):
+    plain().write(tmp_path / "rank0.sqlite")
+    (tmp_path / "x.sqlite").write_bytes(b"hello")
+    done = quick(monkeypatch, tmp_path)
+    assert (done.returncode, "x.sqlite: left out" in done.stdout) == (0, True)
+
+
 def test_an_export_is_told_by_its_content_whatever_its_name(tmp_path, monkeypatch):
     path = plain().write(tmp_path / "rank0.db")
     assert quick(monkeypatch, path).returncode == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes here")
+def test_asking_what_a_pipe_holds_takes_nothing_from_it(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert not is_nsys(pipe)
 
 
 @pytest.mark.parametrize("part", [0.3, 0.6, 0.95])

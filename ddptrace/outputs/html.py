@@ -90,7 +90,7 @@ def _title(row: StepMetrics) -> str:
     """Return what a step is called: its number, and its name where that says more."""
     if row.step is None:
         return "whole recording"
-    plain = row.name in (None, f"ProfilerStep#{row.step}")
+    plain = row.name in (None, f"ProfilerStep#{row.step}", f"step {row.step}")
     return f"step {row.step}" if plain else f"step {row.step}: {row.name}"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from ddptrace.errors import RunError, UsageError
 from ddptrace.sources.manifest import FILE_NAME
 from ddptrace.sources.nsys_files import NOT_EXPORTED_SUFFIXES, SQLITE_SUFFIX, is_exported
-from ddptrace.sources.nsys_parquet import is_parquet_export
+from ddptrace.sources.nsys_parquet import STRINGS_FILE, is_parquet_export
 from ddptrace.wording import one_line
 
 _SUFFIXES = (".json", ".json.gz", SQLITE_SUFFIX, *NOT_EXPORTED_SUFFIXES)
@@ -91,11 +91,15 @@ def total_bytes(paths: Sequence[Path]) -> int:
 
 def _in_folder(folder: Path) -> list[Path]:
     """Return the traces at any depth below a folder, hidden ones and the manifest left out."""
+    found = (
+        path.parent if path.name == STRINGS_FILE else path
+        for path in sorted(folder.rglob("*"))
+        if path.name == STRINGS_FILE or _may_be_trace(path)
+    )
     return [
         path
-        for path in sorted(folder.rglob("*"))
-        if _may_be_trace(path)
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        for path in found
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
     ]
 
 
@@ -103,9 +107,7 @@ def _may_be_trace(path: Path) -> bool:
     name = path.name.lower()
     if name.endswith(NOT_EXPORTED_SUFFIXES):
         return path.is_file() and not is_exported(path)
-    if name.endswith(_SUFFIXES):
-        return path.name != FILE_NAME and path.is_file()
-    return is_parquet_export(path)
+    return name.endswith(_SUFFIXES) and path.name != FILE_NAME and path.is_file()
 
 
 def _root(paths: Sequence[Path]) -> Path:

@@ -23,6 +23,8 @@ def is_nsys(path: Path) -> bool:
         return True
     if path.name.lower().endswith((SQLITE_SUFFIX, *NOT_EXPORTED_SUFFIXES)):
         return True
+    if not path.is_file():
+        return False  # of a pipe the first bytes would be gone
     try:
         with path.open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -43,15 +45,15 @@ def check_is_exported(path: Path) -> None:
     if name.endswith(RECORDING_SUFFIXES):
         raise ForeignFileError(
             one_line(path),
-            "is a recording that only nsys can read; export it, with the nsys that recorded it: "
-            + export_command(path),
+            "is a recording of Nsight Systems that only nsys itself can read; export it, with the "
+            f"nsys that recorded it: {export_command(path)}",
         )
     if name.endswith(RAW_SUFFIX):
         raise ForeignFileError(
             one_line(path),
-            "is raw data that nsys did not turn into a recording, mostly for want of a library "
-            "(libdw.so.1 and what it needs): import it with QdstrmImporter of the nsys that "
-            "recorded it, then export that",
+            "is raw data of Nsight Systems that it did not turn into a recording, mostly for want "
+            "of a library (libdw.so.1 and what it needs): import it with QdstrmImporter of the "
+            "nsys that recorded it, then export that",
         )
 
 

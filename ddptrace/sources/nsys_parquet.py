@@ -16,11 +16,12 @@ from ddptrace.sources.sqlite_pages import NULL
 from ddptrace.wording import one_line
 
 SUFFIX = ".parquet"
+STRINGS_FILE = f"{STRINGS}{SUFFIX}"
 
 
 def is_parquet_export(path: Path) -> bool:
     """Tell whether a folder is an export of Nsight Systems."""
-    return (path / f"{STRINGS}{SUFFIX}").is_file()
+    return (path / STRINGS_FILE).is_file()
 
 
 class ParquetStore:

@@ -203,7 +203,7 @@ def _checked_header(path: Path) -> sqlite_pages.Header:
     if not size:
         raise TraceFileError(name, "the file is empty (0 bytes): the export failed; export again")
     if header is None:
-        raise TraceFileError(name, "is no SQLite file, whatever its name says; export again")
+        raise ForeignFileError(name, "is no SQLite file, whatever its name says; export again")
     for suffix, is_used in beside.items():
         if is_used:
             raise TraceFileError(
