@@ -203,6 +203,17 @@ def test_a_process_that_nothing_tells_beside_others_gets_a_free_rank(tmp_path):
     assert "rank_from_process_ids" in codes(run)
 
 
+def test_a_process_beside_all_ranks_is_none_and_left_out(tmp_path):
+    """An evaluation beside the training, whose two ranks our recorder told."""
+    nsys = two_ranks().recorder(1).process(4100).recorder(0).process(4000).gpu(1, 2)
+    nsys.write(tmp_path / "run.sqlite")
+    run = load_run(tmp_path)
+    assert [(trace.rank, trace.facts.process) for trace in run.traces] == [(0, "4100"), (1, "4101")]
+    (said,) = [w.message for w in run.all_warnings if w.code == "process_left_out"]
+    assert "process 4000" in said
+    assert "rank_from_process_ids" not in codes(run)
+
+
 def test_two_reports_that_claim_the_same_ranks_are_refused(tmp_path):
     two_ranks().write(tmp_path / "node0.sqlite")
     two_ranks().write(tmp_path / "node1.sqlite")

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from ddptrace.intervals import IntArray
 
-_DENSE = 1 << 24
+_LARGEST_TABLE = 1 << 24
+_MOST_GAPS = 64  # for each value
 
 
 def coded(values: IntArray) -> tuple[IntArray, NDArray[np.int32]]:
@@ -17,10 +18,10 @@ def coded(values: IntArray) -> tuple[IntArray, NDArray[np.int32]]:
     low, high = int(values.min()), int(values.max())
     if low == high:
         return values[:1], np.zeros(values.size, np.int32)
-    if high - low >= _DENSE:
+    if high - low >= min(_LARGEST_TABLE, _MOST_GAPS * values.size):
         distinct, place = np.unique(values, return_inverse=True)
         return distinct, place.reshape(-1).astype(np.int32)
-    # A table is many times faster than a sort, and ids are small numbers.
+    # A table of all that lie between is many times faster than a sort.
     is_there = np.zeros(high - low + 1, np.bool_)
     is_there[values - low] = True
     code = np.cumsum(is_there, dtype=np.int32)

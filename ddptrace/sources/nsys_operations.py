@@ -88,9 +88,18 @@ def lost_graphs(calls: Calls, work: Work, graphs: Graphs, names: Names) -> IntAr
     A graph that was traced as a whole and launched before the recording counts where it ran.
     """
     launch = np.flatnonzero(names.where(kernels.is_graph_launch, calls.name))
-    lost = launch[~np.isin(calls.correlation[launch], work.correlation)]
-    earlier = ~np.isin(graphs.correlation, calls.correlation)
+    lost = launch[~_among(calls.correlation[launch], work.correlation)]
+    earlier = ~_among(graphs.correlation, calls.correlation)
     return np.sort(np.concatenate((calls.start_ns[lost], graphs.start_ns[earlier])))
+
+
+def _among(few: IntArray, many: IntArray) -> NDArray[np.bool_]:
+    """Tell which of a few values are among many, without sorting the many."""
+    if not few.size:
+        return np.zeros(0, np.bool_)
+    known = np.sort(few)
+    place = np.minimum(np.searchsorted(known, many), known.size - 1)
+    return np.isin(few, many[known[place] == many])
 
 
 def host_ranges(calls: Calls, ranges: Sequence[Range], names: Codes) -> HostRanges:

@@ -68,19 +68,45 @@ def _is_odd(one: Identity) -> bool:
 def numbered(path: str, found: Sequence[Identity]) -> tuple[list[Identity], list[Warn]]:
     """Give processes of one report that tell no rank the free ones, in order of their ids.
 
-    A lone process may be told by the manifest or by a name, so it stays as it is.
+    Where all ranks are taken a process is none, and left out. A lone process may be told by the
+    manifest or by a name, so it stays as it is.
     """
     untold = [one for one in found if one.rank is None]
     if not untold or len(found) == 1:
         return list(found), []
     taken = {one.rank for one in found}
-    free = (rank for rank in count() if rank not in taken)
-    ranks = {one.process: next(free) for one in untold}
+    size = max((one.world_size for one in found if one.world_size), default=None)
+    numbers = count() if size is None else range(size)
+    free = (rank for rank in numbers if rank not in taken)
+    ranks = dict(zip((one.process for one in untold), free, strict=False))
+    kept = [replace(one, rank=ranks.get(one.process, one.rank)) for one in found]
+    return [one for one in kept if one.rank is not None], [
+        *_about_numbers(path, ranks),
+        *_about_others(path, [one.process for one in kept if one.rank is None]),
+    ]
+
+
+def _about_numbers(path: str, ranks: Mapping[int, int]) -> list[Warn]:
+    if not ranks:
+        return []
     said = listed([f"rank {rank} is process {process_id(one)}" for one, rank in ranks.items()])
-    return [replace(one, rank=ranks.get(one.process, one.rank)) for one in found], [
+    return [
         Warn(
             "rank_from_process_ids",
-            f"{path}: nothing tells the ranks of its {len(untold)} processes, so they are numbered "
-            f"in the order of their process ids ({said})",
+            f"{path}: nothing tells the ranks of {len(ranks)} of its processes, so they are "
+            f"numbered in the order of their process ids ({said})",
+        )
+    ]
+
+
+def _about_others(path: str, processes: Sequence[int]) -> list[Warn]:
+    if not processes:
+        return []
+    ids = listed([str(process_id(process)) for process in processes])
+    return [
+        Warn(
+            "process_left_out",
+            f"{path}: all ranks of the run are other processes, so the GPU work of process {ids} "
+            "was left out",
         )
     ]

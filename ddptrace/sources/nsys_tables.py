@@ -226,12 +226,13 @@ def in_order(table: Table) -> Table:
 
 def _graphs(store: Store, processes: Codes) -> Graphs:
     found = store.integers(GRAPHS, (*_TIMES, "correlationId", "globalPid"))
-    return Graphs(
+    graphs = Graphs(
         start_ns=found["start"],
         end_ns=found["end"],
         correlation=found["correlationId"],
         process=_process_codes(process_of(found["globalPid"]), processes),
     )
+    return take(graphs, (graphs.start_ns != NULL) & (graphs.end_ns != NULL))
 
 
 def _known(numbers: IntArray) -> IntArray:
