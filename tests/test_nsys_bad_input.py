@@ -15,6 +15,7 @@ from traces import plain as plain_kineto
 from ddptrace import load_run
 from ddptrace.errors import TraceFileError
 from ddptrace.sources.nsys_files import is_nsys
+from ddptrace.sources.nsys_sqlite import SqliteStore
 
 
 def state(folder):
@@ -33,6 +34,36 @@ def test_an_export_is_never_changed_and_nothing_is_left_beside_it(tmp_path, monk
     before = state(tmp_path)
     assert quick(monkeypatch, path).returncode == 0
     assert state(tmp_path) == before
+
+
+@pytest.mark.parametrize("journal", ["DELETE", "WAL"])
+def test_an_export_is_opened_to_be_read_only(tmp_path, monkeypatch, journal):
+    path = plain().write(
+        tmp_path / "rank0.sqlite",
+        change=lambda connection: connection.execute(f"PRAGMA journal_mode = {journal}"),
+    )
+    opened: list[str] = []
+    connect = sqlite3.connect
+
+    def noted(uri, **options):
+        opened.append(uri)
+        return connect(uri, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    load_run(path)
+    (uri,) = opened
+    assert "mode=ro" in uri
+    assert ("immutable=1" in uri) == (journal == "WAL")  # else a file would be made beside it
+
+
+def test_nobody_changes_an_export_while_it_is_read(tmp_path):
+    path = plain().write(tmp_path / "rank0.sqlite")
+    with (
+        closing(SqliteStore(path)),
+        closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as writer,
+        pytest.raises(sqlite3.OperationalError, match="locked"),
+    ):
+        writer.execute("BEGIN EXCLUSIVE")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")

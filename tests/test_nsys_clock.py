@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from folders import codes
 from nsys_exports import SESSION_NS, plain, two_ranks
 from shapes import PLAIN, figures
@@ -35,11 +34,8 @@ def test_two_sessions_of_one_host_have_one_clock(tmp_path):
     assert "no_common_clock" not in codes(run)
 
 
-@pytest.mark.parametrize("says_so", [True, False])
-def test_normalized_times_already_count_from_1970(tmp_path, says_so):
-    nsys = plain()
-    if says_so:
-        nsys.row("META_DATA_EXPORT", name="EXPORT_PARAM_TIME_NORMALIZE", value="true")
+def test_normalized_times_already_count_from_1970(tmp_path):
+    nsys = plain().row("META_DATA_EXPORT", name="EXPORT_PARAM_TIME_NORMALIZE", value="true")
     for rows in nsys.tables.values():
         for row in rows:
             row |= {key: row[key] + SESSION_NS for key in ("start", "end") if key in row}
@@ -47,12 +43,6 @@ def test_normalized_times_already_count_from_1970(tmp_path, says_so):
     run = load_run(tmp_path)
     assert moments(run) == [("unix", SESSION_NS + 100_000)]
     assert figures(analyze(run).steps[0]) == PLAIN
-
-
-def test_normalization_that_was_not_asked_for_changes_nothing(tmp_path):
-    nsys = plain().row("META_DATA_EXPORT", name="EXPORT_PARAM_TIME_NORMALIZE", value="false")
-    nsys.write(tmp_path / "rank0.sqlite")
-    assert moments(load_run(tmp_path)) == [("unix", SESSION_NS + 100_000)]
 
 
 def test_without_the_sessions_start_our_recorders_mark_tells_the_time(tmp_path):

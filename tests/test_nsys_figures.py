@@ -137,6 +137,17 @@ def test_backward_is_what_autograd_threads_launch_in_both(tmp_path):
     assert delays == [150_000, 150_000]
 
 
+def test_an_operation_without_a_call_is_not_known_to_be_backward(tmp_path):
+    """The last call of the recording is one of autograd's, which says nothing of the others."""
+    nsys = Nsys().step(5, 0, 1000).gpu(100, 300)
+    engine = nsys.global_pid + 77
+    kernel = nsys.tables["CUPTI_ACTIVITY_KIND_KERNEL"][0]
+    nsys.row("CUPTI_ACTIVITY_KIND_KERNEL", **kernel | {"correlationId": 9, "start": 10_000})
+    nsys.name_thread(engine, "pt_autograd_0").gpu(400, 500, thread=engine)
+    nsys.write(tmp_path / "rank0.sqlite")
+    assert load_run(tmp_path).traces[0].ops.in_backward.tolist() == [False, False, True]
+
+
 def test_without_names_of_threads_nothing_is_known_to_be_backward(tmp_path):
     plain().write(tmp_path / "rank0.sqlite")
     assert analyze(load_run(tmp_path)).steps[0].first_comm_delay_ns is None

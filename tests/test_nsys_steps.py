@@ -119,6 +119,7 @@ def test_ranges_that_merely_overlap_are_steps(tmp_path):
 
 def test_a_mark_is_no_range(tmp_path):
     assert steps(tmp_path, ("step 3", 0, None, {"eventType": MARK})) == [(None, None)]
+    assert "open_step" not in codes(load_run(tmp_path))
 
 
 def test_a_step_that_the_recording_ended_in_is_left_out_and_said(tmp_path):

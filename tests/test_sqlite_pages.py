@@ -130,6 +130,18 @@ def test_what_is_unusual_is_left_to_sqlite_itself(tmp_path, declared, rows, stat
     assert found["missing"].tolist() == [NULL]
 
 
+def test_a_number_that_did_not_fit_on_its_page_is_left_to_sqlite_itself(tmp_path):
+    """Rows of 490 bytes on pages of 512, of which 477 would fit: the last column is elsewhere."""
+    texts = [f"t{number}" for number in range(9)]
+    path = tmp_path / "x.sqlite"
+    rows = [(*["x" * 52] * 9, 4711)] * 3
+    write(path, rows, page_bytes=512, declared=", ".join([*texts, "a"]))
+    with pytest.raises(UnusualError):
+        from_pages(path, ("a",))
+    with closing(SqliteStore(path)) as store:
+        assert store.integers("t", ("a",))["a"].tolist() == [4711] * 3
+
+
 def test_texts_among_numbers_do_not_hide_what_is_behind_them(tmp_path):
     rows = [(number, "é" * (number % 25), number) for number in range(500)]
     assert_same(write(tmp_path / "x.sqlite", rows))

@@ -33,7 +33,6 @@ class Session:
     """
 
     start_ns: int | None = None
-    is_normalized: bool = False
     variables: dict[str, int] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     gpus: dict[int, str] = field(default_factory=dict)
@@ -42,7 +41,7 @@ class Session:
     def clock(self, tables: Tables, mark: RecorderMark) -> tuple[int, Clock]:
         """Return what to add to the file's times, and what they count from then."""
         latest_ns = int(tables.work.start_ns.max(initial=0))
-        if self.is_normalized or latest_ns >= _UNIX_NS:
+        if latest_ns >= _UNIX_NS:  # exported with --ts-normalize
             return 0, "unix"
         known = (ns for ns in (self.start_ns, mark.offset_ns) if ns is not None)
         shift_ns = next(known, None)
@@ -69,7 +68,6 @@ def read_session(store: Store) -> Session:
     devices = store.rows("TARGET_INFO_CUDA_DEVICE", ("pid", "cudaId", "gpuId"))
     return Session(
         start_ns=next((ns for ns in start if isinstance(ns, int) and ns > 0), None),
-        is_normalized=exported.get("EXPORT_PARAM_TIME_NORMALIZE") == "true",
         variables=_variables([str(value) for name, value in captured if _is_variable(name)]),
         versions=_versions(exported, _pairs(store, "TARGET_INFO_SYSTEM_ENV")),
         gpus={number: one_line(name).strip() for number, name in gpus if name},
