@@ -45,9 +45,9 @@ def test_an_export_is_opened_to_be_read_only(tmp_path, monkeypatch, journal):
     opened: list[str] = []
     connect = sqlite3.connect
 
-    def noted(uri, **options):
-        opened.append(uri)
-        return connect(uri, **options)
+    def noted(database, **options):
+        opened.append(database)
+        return connect(database, **options)
 
     monkeypatch.setattr(sqlite3, "connect", noted)
     load_run(path)

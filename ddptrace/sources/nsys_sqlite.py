@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -28,28 +28,25 @@ class SqliteStore:
         """Open the file; TraceFileError or ForeignFileError, in one line, when that is no use."""
         self.path = one_line(path)
         self._header = _checked_header(path)
-        # SQLite forgets its lock when anybody closes the file: this stays open longer than it.
-        self._file = path.open("rb", buffering=0)
         # Without a log of changes to look for, nothing is made beside the file.
         mode = "mode=ro&immutable=1" if self._header.write_ahead else "mode=ro"
         uri = f"{path.resolve().as_uri()}?{mode}"
-        try:
+        with ExitStack() as opened:
+            # Closed last: SQLite loses its lock when anybody closes the file.
+            self._file = opened.enter_context(path.open("rb", buffering=0))
             with said_in_one_line(self.path):
                 self._connection = sqlite3.connect(
                     uri, uri=True, timeout=_WAIT_S, isolation_level=None
                 )
+                opened.callback(self._connection.close)
                 self._connection.text_factory = _text
                 # A transaction keeps others from changing pages that are read behind SQLite's back.
                 self._connection.execute("BEGIN")
                 self._roots, self.tables = self._catalogue()
-        except TraceFileError:
-            self._file.close()
-            raise
-        if STRINGS not in self.tables:
-            self.close()
-            raise ForeignFileError(
-                self.path, "is an SQLite file, but not an export of Nsight Systems (no StringIds)"
-            )
+            if STRINGS not in self.tables:
+                what = "is an SQLite file, but not an export of Nsight Systems (no StringIds)"
+                raise ForeignFileError(self.path, what)
+            self._opened = opened.pop_all()
 
     def _catalogue(self) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
         found = self._connection.execute(
@@ -63,8 +60,7 @@ class SqliteStore:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._connection.close()
-        self._file.close()
+        self._opened.close()
 
     def integers(self, table: str, columns: Sequence[str]) -> dict[str, IntArray]:
         """Return whole columns of a table."""
