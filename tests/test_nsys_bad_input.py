@@ -38,10 +38,9 @@ def test_an_export_is_never_changed_and_nothing_is_left_beside_it(tmp_path, monk
 
 @pytest.mark.parametrize("journal", ["DELETE", "WAL"])
 def test_an_export_is_opened_to_be_read_only(tmp_path, monkeypatch, journal):
-    path = plain().write(
-        tmp_path / "rank0.sqlite",
-        change=lambda connection: connection.execute(f"PRAGMA journal_mode = {journal}"),
-    )
+    path = plain().write(tmp_path / "rank0.sqlite")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA journal_mode = {journal}")
     opened: list[str] = []
     connect = sqlite3.connect
 
