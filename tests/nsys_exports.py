@@ -154,6 +154,7 @@ class Nsys:
     def write(self, path: Path, *, without=(), change: Callable[..., Any] | None = None) -> Path:
         """Write the tables that have rows; `change` gets the connection before it is closed."""
         path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
         with closing(sqlite3.connect(path)) as connection:
             for table, rows in self.tables.items():
                 if table not in without and (rows or table == "StringIds"):

@@ -98,14 +98,15 @@ def test_a_graph_in_one_step_leaves_the_idle_time_of_others(tmp_path):
     assert [row.idle_ns for row in analyze(load_run(tmp_path)).steps] == [120_000, None]
 
 
-def test_graphs_traced_by_node_are_kernels_like_others(tmp_path):
+@pytest.mark.parametrize("node", [4, None])
+def test_graphs_traced_by_node_are_kernels_like_others(tmp_path, node):
     """All nodes share the id of their launch, and may overlap on a stream."""
     nsys = plain()
     number = graph(nsys, 720, traced=False)
     kernel = nsys.tables["CUPTI_ACTIVITY_KIND_KERNEL"][0]
     for start, end in ((730, 790), (740, 750)):
         times = {"start": start * 1000, "end": end * 1000}
-        about = {"correlationId": number, "graphNodeId": 4 + start}
+        about = {"correlationId": number, "graphNodeId": node}
         nsys.row("CUPTI_ACTIVITY_KIND_KERNEL", **kernel | times | about)
     nsys.write(tmp_path / "rank0.sqlite")
     run = load_run(tmp_path)

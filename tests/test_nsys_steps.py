@@ -119,6 +119,8 @@ def test_ranges_that_merely_overlap_are_steps(tmp_path):
 
 def test_a_mark_is_no_range(tmp_path):
     assert steps(tmp_path, ("step 3", 0, None, {"eventType": MARK})) == [(None, None)]
+    found = steps(tmp_path, ("step 3", 0, 500), ("step 4", 500, None, {"eventType": MARK}))
+    assert found == [(3, "step 3")]
     assert "open_step" not in codes(load_run(tmp_path))
 
 
