@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from enum import IntEnum
+from typing import TypeAlias
 
 from ddptrace.errors import UsageError
+
+Patterns: TypeAlias = tuple[re.Pattern[str], ...]
 
 
 class Kind(IntEnum):
@@ -55,9 +58,29 @@ GRADIENT_OPERATIONS = frozenset({"all_reduce", "reduce_scatter", "reduce"})
 _LAUNCH_CALL = re.compile(r"(?:cuda|cu|hip)(?:Ext)?(?:Module)?Launch(?!HostFunc)", re.IGNORECASE)
 _GRAPH_LAUNCH_CALL = re.compile(r"(?:cuda|cu|hip)GraphLaunch", re.IGNORECASE)
 _STEP_MARK = re.compile(r"ProfilerStep\s*#\s*(\d+)")
+# What torch.autograd.profiler.emit_nvtx adds to the names of ranges.
+_RANGE_TAIL = r"(?:, (?:seq|op_id|sizes|input_op_ids|stashed)\b.*)?"
+_RANGE_NUMBER = r"[\s_#:=\[(-]*(\d+)[\])]?(?:\s*(?:/|of)\s*\d+)?"
+_STEP_RANGES = tuple(
+    re.compile(rf"\A{pattern}{_RANGE_TAIL}\Z", re.IGNORECASE)
+    for pattern in (
+        r"ProfilerStep\s*#\s*(\d+)",
+        # step 5, training_step_5, iteration 5, epoch 1 step 5, global step 5/100
+        rf"(?:(?:train(?:ing)?|global|epoch[\s_#:=-]*\d+)[\s_,:/-]*)*(?:step|iter(?:ation)?)"
+        rf"{_RANGE_NUMBER}",
+        r"(?:\[pl\]\[profile\])?(?:\[[^\]]*\][\w.]*\.)?run_training_batch",  # Lightning
+        r"(?:megatron[\w.]*\.)?train(?:ing)?_step",  # Megatron
+    )
+)
+STEP_RANGE_INITIALS = "pPsStTgGeEiIrRm["
+"""What the names of step ranges begin with, when nothing else was said."""
+
+_COLLECTIVE_RANGE = (
+    r"nccl(?:All)?(?:Reduce(?:Scatter)?|Gather|ToAll|toAll|Scatter|Broadcast|Bcast|Send|Recv)\b"
+)
 _BACKWARD_OPERATOR = "autograd::engine::evaluate_function"
 _HOST_COLLECTIVE = re.compile(r"gloo:(?!:)")
-_GPU_COLLECTIVE = re.compile(r"(?:nccl|rccl):(?!:)")
+_GPU_COLLECTIVE = re.compile(r"(?:nccl|rccl):(?!:)|" + _COLLECTIVE_RANGE)
 _COLLECTIVE_CALL = re.compile(r"record_param_comms|c10d::(?:\w+_)?\w*(?:reduce|gather|all|cast)")
 _COLLECTIVE_FRAME = re.compile(r"c10d::|gloo:")
 # Ranges that old versions file among the operators although they only enclose other work.
@@ -65,6 +88,16 @@ _WRAPPER = re.compile(
     r"ProfilerStep|DistributedDataParallel\.|Optimizer\.|enumerate\(DataLoader\)|##|profiler::"
 )
 
+
+PAYLOAD_NAMES = {
+    "communicator": "NCCL communicator ID",
+    "size_bytes": "Message size [bytes]",
+    "ranks": "No. of ranks",
+    "rank": "Rank",
+}
+"""What NCCL calls the values that it attaches to its NVTX ranges."""
+
+GPU_BACKEND = "nccl"  # what PyTorch calls the backend whose work is GPU kernels
 
 COMM_LIBRARY_VERSION = "nccl_version"  # in a trace's header; RCCL writes its own under this name
 
@@ -74,23 +107,42 @@ def comm_library(versions: Collection[str]) -> str:
     return "rccl" if "hip" in versions else "nccl"
 
 
-def comm_patterns(expressions: str | Sequence[str]) -> tuple[re.Pattern[str], ...]:
+def comm_patterns(expressions: str | Sequence[str]) -> Patterns:
     """Return the user's names of collectives as patterns; UsageError for a bad expression."""
     several = [expressions] if isinstance(expressions, str) else expressions
-    return tuple(map(_comm_pattern, several))
+    patterns = tuple(_pattern(expression, "--comm-kernel") for expression in several)
+    for pattern in patterns:
+        if pattern.search(""):
+            raise UsageError(
+                f"--comm-kernel {pattern.pattern!r} matches every kernel; name the collectives"
+            )
+    return patterns
 
 
-def _comm_pattern(expression: str) -> re.Pattern[str]:
+def _pattern(expression: str, option: str) -> re.Pattern[str]:
     try:
-        pattern = re.compile(expression)
+        return re.compile(expression)
     except re.error as error:
         raise UsageError(
-            f"--comm-kernel {expression!r} is not a regular expression ({error}); quote it and "
-            "escape characters such as ( [ +"
+            f"{option} {expression!r} is not a regular expression ({error}); quote it and escape "
+            "characters such as ( [ +"
         ) from error
-    if pattern.search(""):
-        raise UsageError(f"--comm-kernel {expression!r} matches every kernel; name the collectives")
-    return pattern
+
+
+def step_range_patterns(expression: str | None) -> Patterns:
+    """Return what names a step among NVTX ranges, best first: the user's pattern, or the usual."""
+    return _STEP_RANGES if expression is None else (_pattern(expression, "--step-range"),)
+
+
+def range_number(pattern: re.Pattern[str], name: str) -> int | None:
+    """Return the number of a step in the name of its range; None when there is none or several.
+
+    A group of the pattern tells it, else the only whole number of the name.
+    """
+    found = pattern.search(name)
+    groups = [text for text in (found.groups() if found else ()) if text and text.isdecimal()]
+    told = groups or re.findall(r"\d+", re.sub(_RANGE_TAIL + r"\Z", "", name))
+    return int(told[0]) if len(told) == 1 else None
 
 
 def is_call_category(category: str) -> bool:
@@ -147,6 +199,16 @@ def is_backward_operator(name: str) -> bool:
 def is_backward_thread(name: str) -> bool:
     """Tell whether a thread of this name belongs to the autograd engine."""
     return "pt_autograd" in name
+
+
+def is_collective_range(name: str) -> bool:
+    """Tell whether an NVTX range is a call of the collectives library itself."""
+    return name.startswith("nccl")
+
+
+def called_collective(name: str) -> str:
+    """Return what the range of a collective's call is about, as metadata would tell it."""
+    return name.removeprefix("nccl").replace("Bcast", "Broadcast")
 
 
 def is_host_collective(name: str) -> bool:

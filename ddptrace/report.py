@@ -155,7 +155,7 @@ def analyze(run: Run) -> Report:
 def to_json(report: Report, *, timeline: bool = False) -> str:
     """Return the report as JSON, without its timeline unless that is asked for."""
     kept = report if timeline else replace(report, timeline=None)
-    built = msgspec.to_builtins(kept)
+    built = msgspec.to_builtins(kept, enc_hook=list)  # the only other type is Spans
     ordered = {"schema": built.pop("schema")} | built
     return msgspec.json.format(msgspec.json.encode(ordered), indent=2).decode() + "\n"
 
@@ -279,18 +279,25 @@ def _step_warnings(
 ) -> list[Warn]:
     if any(row.step is not None for rows in recordings for row in rows):
         return []
-    how = (
-        "keep the manifest.json that capture wrote, which tells the steps, beside the traces"
-        if all(trace.part == "figures" for trace in traces)
-        else "call prof.step() once an iteration"
-    )
     return [
         Warn(
             "no_step_marks",
-            "no ProfilerStep marks: step time is not available and the whole recording counts as "
-            f"one piece; {how}",
+            "no step marks: step time is not available and the whole recording counts as one "
+            f"piece; {_how_to_mark(traces)}",
         )
     ]
+
+
+def _how_to_mark(traces: Sequence[Trace]) -> str:
+    if all(trace.part == "figures" for trace in traces):
+        return "keep the manifest.json that capture wrote, which tells the steps, beside the traces"
+    ways = {
+        "kineto": "call prof.step() once an iteration",
+        "nsys": "record an NVTX range an iteration (torch.cuda.nvtx.range_push(f'step {step}'), "
+        "nsys profile --trace=cuda,nvtx), or name yours with --step-range REGEX",
+    }
+    used = {trace.source for trace in traces}
+    return "; ".join(way for source, way in ways.items() if source in used)
 
 
 _ALL_PARTIAL = "no whole recording: every rank here is partial, so there is no step to show"

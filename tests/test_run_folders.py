@@ -256,7 +256,7 @@ def test_nested_folders_are_one_run(tmp_path, names):
     assert load_run(tmp_path).ranks == [0, 1]
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "model.pt", "rank0.json.bak", "rank0.sqlite", "x"])
+@pytest.mark.parametrize("name", ["notes.txt", "model.pt", "rank0.json.bak", "rank0.sqlite-wal"])
 def test_files_with_other_endings_are_left_out(tmp_path, name):
     (pair(tmp_path) / name).write_bytes(b"\x80whatever")
     run = load_run(tmp_path)

@@ -40,6 +40,13 @@ def report(
             help="Kernels whose name matches are communication, too. May be repeated.",
         ),
     ] = None,
+    step_range: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGEX",
+            help="NVTX ranges whose name matches are steps (default: the names usual for steps).",
+        ),
+    ] = None,
     json: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the report as JSON; - for stdout.")
     ] = None,
@@ -58,7 +65,8 @@ def report(
 ) -> None:
     """Report where each rank's step went: compute, communication hidden and exposed, idle.
 
-    Reads torch.profiler's traces (.json, .json.gz) of all ranks. Exit codes: 0 fine, 2 bad input
+    Reads traces of torch.profiler (.json, .json.gz) and exports of Nsight Systems (.sqlite) of all
+    ranks. Exit codes: 0 fine, 2 bad input
     or a rank that could not be read whole.
     """
     from ddptrace import analyze, load_run
@@ -71,6 +79,7 @@ def report(
         runs,
         ranks=None if ranks is None else _rank_list(ranks),
         comm_kernels=comm_kernel or (),
+        step_range=step_range,
         jobs=jobs,
         progress=on_stderr("reading"),
     )
@@ -82,7 +91,11 @@ def report(
     if html is not None:
         write(str(html), _page(found, step))
     if json != "-":
-        given = {"--ranks": [ranks] if ranks else [], "--comm-kernel": comm_kernel or []}
+        given = {
+            "--ranks": [ranks] if ranks else [],
+            "--comm-kernel": comm_kernel or [],
+            "--step-range": [step_range] if step_range else [],
+        }
         shown = ["--html", "report.html"] if html is None else ["--step", "all"]
         write("-", _text(found, step, _command(runs, given, shown)))
     if not (found.is_whole or partial):

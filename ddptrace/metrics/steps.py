@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,9 +62,10 @@ class Busy:
 
 def busy(trace: Trace) -> Busy:
     """Return the busy times of a recording."""
+    ops = trace.ops
     compute, comm, mem = (
-        Intervals.union_of(ops.start_ns, ops.end_ns)
-        for ops in (trace.ops.of(kind) for kind in (Kind.COMPUTE, Kind.COMM, Kind.MEM))
+        Intervals.union_of(ops.start_ns[rows], ops.end_ns[rows])
+        for rows in (ops.kind == kind for kind in (Kind.COMPUTE, Kind.COMM, Kind.MEM))
     )
     hidden = comm & compute
     return Busy(compute, comm, mem, hidden, comm - compute)
@@ -72,7 +75,23 @@ def step_metrics(trace: Trace) -> list[StepMetrics]:
     """Return one row for each step of a recording that has operations, in order of time."""
     steps = windows(trace)
     columns = _busy_columns(busy(trace), steps)
-    return [_step(trace, steps, columns, position) for position in range(len(steps.marks))]
+    return [
+        _step(trace, steps, columns, position, own)
+        for position, own in enumerate(_own_operations(trace.ops, steps))
+    ]
+
+
+def _own_operations(ops: Ops, steps: Windows) -> Iterator[Ops]:
+    """Yield the operations that belong to each step."""
+    if (
+        len(steps.marks) == 1 and (steps.owner == 0).all()
+    ):  # so do all to the one window of a recording without marks
+        yield ops
+        return
+    order = np.argsort(steps.owner, kind="stable")
+    borders = np.searchsorted(steps.owner[order], np.arange(len(steps.marks) + 1))
+    for first, last in pairwise(borders):
+        yield ops.take(order[first:last])
 
 
 def _busy_columns(times: Busy, steps: Windows) -> dict[str, NDArray[np.int64]]:
@@ -91,11 +110,10 @@ def _busy_columns(times: Busy, steps: Windows) -> dict[str, NDArray[np.int64]]:
 
 
 def _step(
-    trace: Trace, steps: Windows, columns: dict[str, NDArray[np.int64]], position: int
+    trace: Trace, steps: Windows, columns: dict[str, NDArray[np.int64]], position: int, own: Ops
 ) -> StepMetrics:
     start_ns, end_ns = int(steps.start_ns[position]), int(steps.end_ns[position])
     figures = {name: int(column[position]) for name, column in columns.items()}
-    own = trace.ops.take(np.flatnonzero(steps.owner == position))
     compute, comm = own.of(Kind.COMPUTE), own.of(Kind.COMM)
     known: dict[str, int | float | None] = {
         **figures,

@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, overload
+
+import numpy as np
 
 from ddptrace.intervals import Intervals
 from ddptrace.metrics.steps import busy
 from ddptrace.model import Trace
 
-Pairs: TypeAlias = list[tuple[int, int]]
+Pair: TypeAlias = tuple[int, int]
+
+
+class Spans(Sequence[Pair]):
+    """Intervals as a sequence of [start_ns, end_ns) pairs, each made when it is asked for.
+
+    As pairs of Python's own numbers the millions of a long recording would take eight times the
+    memory.
+    """
+
+    __slots__ = ("intervals",)
+
+    def __init__(self, intervals: Intervals) -> None:
+        self.intervals = intervals
+
+    def __len__(self) -> int:
+        return len(self.intervals)
+
+    @overload
+    def __getitem__(self, place: int) -> Pair: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Pair]: ...
+    def __getitem__(self, place: int | slice) -> Pair | list[Pair]:
+        start, end = self.intervals.start[place].tolist(), self.intervals.end[place].tolist()
+        return list(zip(start, end, strict=True)) if isinstance(place, slice) else (start, end)
+
+    def __iter__(self) -> Iterator[Pair]:
+        return iter(self[:])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and self[:] == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # like that of a list
+
+    def __repr__(self) -> str:
+        return f"Spans({self[:]})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +57,10 @@ class RankTimeline:
     """One recording's busy times as [start_ns, end_ns) pairs from the run's origin."""
 
     rank: int
-    compute: Pairs
-    hidden_comm: Pairs
-    exposed_comm: Pairs
-    mem: Pairs
+    compute: Sequence[Pair]
+    hidden_comm: Sequence[Pair]
+    exposed_comm: Sequence[Pair]
+    mem: Sequence[Pair]
 
 
 def rank_timeline(trace: Trace, origin_ns: int) -> RankTimeline:
@@ -28,10 +68,10 @@ def rank_timeline(trace: Trace, origin_ns: int) -> RankTimeline:
     times = busy(trace)
     return RankTimeline(
         rank=trace.rank,
-        compute=_pairs(times.compute, origin_ns),
-        hidden_comm=_pairs(times.hidden, origin_ns),
-        exposed_comm=_pairs(times.exposed, origin_ns),
-        mem=_pairs(times.mem, origin_ns),
+        compute=_spans(times.compute, origin_ns),
+        hidden_comm=_spans(times.hidden, origin_ns),
+        exposed_comm=_spans(times.exposed, origin_ns),
+        mem=_spans(times.mem, origin_ns),
     )
 
 
@@ -46,11 +86,17 @@ def clipped(recording: RankTimeline, start_ns: int, end_ns: int) -> RankTimeline
     )
 
 
-def _inside(pairs: Pairs, start_ns: int, end_ns: int) -> Pairs:
-    cut = ((max(start, start_ns), min(end, end_ns)) for start, end in pairs)
-    return [(start, end) for start, end in cut if end > start]
+def intervals(pairs: Sequence[Pair]) -> Intervals:
+    """Return pairs as a set of time."""
+    if isinstance(pairs, Spans):
+        return pairs.intervals
+    table = np.array(pairs, np.int64).reshape(-1, 2)
+    return Intervals.union_of(table[:, 0], table[:, 1])
 
 
-def _pairs(times: Intervals, origin_ns: int) -> Pairs:
-    start, end = (times.start - origin_ns).tolist(), (times.end - origin_ns).tolist()
-    return list(zip(start, end, strict=True))
+def _inside(pairs: Sequence[Pair], start_ns: int, end_ns: int) -> Spans:
+    return Spans(intervals(pairs).clip(start_ns, end_ns))
+
+
+def _spans(times: Intervals, origin_ns: int) -> Spans:
+    return Spans(Intervals(times.start - origin_ns, times.end - origin_ns))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ddptrace.intervals import Intervals
 from ddptrace.metrics.steps import StepMetrics
+from ddptrace.metrics.timeline import intervals
 from ddptrace.outputs.html_charts import (
     COMPUTE,
     COPIES,
@@ -96,12 +97,13 @@ class Bars:
 
 def busy(recorded: Timeline) -> Busy:
     """Return the intervals of each rank and kind as sets of time, for `timeline`."""
-    pairs: dict[tuple[int, str], list[tuple[int, int]]] = {}
+    found: dict[tuple[int, str], Intervals] = {}
     for recording in recorded.recordings:
         for kind in _BUSY:
-            pairs.setdefault((recording.rank, kind), []).extend(getattr(recording, kind))
-    tables = {key: np.array(found, np.int64).reshape(-1, 2) for key, found in pairs.items()}
-    return {key: Intervals.union_of(table[:, 0], table[:, 1]) for key, table in tables.items()}
+            key = (recording.rank, kind)
+            known = found.get(key, Intervals.empty())
+            found[key] = known | intervals(getattr(recording, kind))
+    return found
 
 
 def timeline(

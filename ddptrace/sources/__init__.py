@@ -9,14 +9,16 @@ from pathlib import Path
 
 from ddptrace.engine import Progress, cores, map_each
 from ddptrace.errors import ForeignFileError, OwnReportError, RunError, TraceFileError, UsageError
-from ddptrace.kernels import comm_patterns
+from ddptrace.kernels import Patterns, comm_patterns, step_range_patterns
 from ddptrace.model import Run, Trace, Warn
 from ddptrace.sources import discovery, parts, ranks
-from ddptrace.sources.kineto_gpu import Patterns
-from ddptrace.sources.kineto_trace import Recording, read_kineto
+from ddptrace.sources.kineto_trace import read_kineto
 from ddptrace.sources.manifest import Told, read_manifests
+from ddptrace.sources.nsys import read_nsys
+from ddptrace.sources.nsys_files import is_nsys
 from ddptrace.sources.one_run import check_one_run, without_host_only
 from ddptrace.sources.presence import about_ranks, missing_reasons
+from ddptrace.sources.recording import Recording
 from ddptrace.wording import listed, one_line, ranges
 
 # Below this a second process costs more than it saves.
@@ -32,35 +34,39 @@ class _Content:
     problem: TraceFileError | None = None
 
 
-def load_run(
+def load_run(  # noqa: PLR0913  # each is a question of its own, asked by name
     path: str | Path | Sequence[str | Path],
     *,
     ranks: Collection[int] | None = None,
     comm_kernels: str | Sequence[str] = (),
+    step_range: str | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Return the run in a folder, a file, a glob pattern or a list of these.
 
     `ranks` keeps only these ranks; `comm_kernels` are regular expressions that name further
-    kernels as communication; `jobs` is the number of processes (default: one a core, one for
-    small files); `progress` is told how many files are read. Raises RunError when the files are
-    not one run's, TraceFileError when none can be read, UsageError for a bad expression.
+    kernels as communication, `step_range` is one that names the NVTX ranges that are steps; `jobs`
+    is the number of processes (default: one a core, one for small files); `progress` is told how
+    many files are read. Raises RunError when the files are not one run's, TraceFileError when none
+    can be read, UsageError for a bad expression.
     """
     if ranks is not None and not ranks:
         raise UsageError("no rank is chosen; leave the choice out to read all")
     paths = [path] if isinstance(path, (str, Path)) else list(path)
     found = discovery.find(paths)
-    read = partial(_read, comm=comm_patterns(comm_kernels))
+    step_range_patterns(step_range)  # a bad expression is refused before anything is read
+    read = partial(_read, comm=comm_patterns(comm_kernels), steps=step_range)
     size = discovery.total_bytes(found.files)
     jobs = jobs or max(min(cores(), size // _WORTH_A_PROCESS_BYTES), 1)
     contents = map_each(read, found.files, jobs=jobs, progress=progress)
     return _run(found, contents, ranks)
 
 
-def _read(path: Path, *, comm: Patterns) -> _Content:
+def _read(path: Path, *, comm: Patterns, steps: str | None) -> _Content:
     try:
-        return _Content(path, tuple(read_kineto(path, comm)))
+        found = read_nsys(path, comm, steps) if is_nsys(path) else read_kineto(path, comm)
+        return _Content(path, tuple(found))
     except TraceFileError as problem:
         return _Content(path, problem=problem)
 
@@ -148,8 +154,10 @@ def _with_ranks(
 ) -> tuple[list[Trace], list[Warn]]:
     """Give each recording its rank: from the file, the manifest, or the names, in this order."""
     traces, unnamed, from_names = [], [], []
+    warnings: list[Warn] = []
     for content in contents:
         for recording in content.recordings:
+            warnings += recording.about_file
             rank = recording.told_rank
             if rank is None:
                 rank = told.rank_of.get(content.path.resolve())
@@ -164,7 +172,7 @@ def _with_ranks(
                 traces.append(_of_rank(trace, rank))
     if unnamed and (traces or len(unnamed) > 1):
         raise ranks.refuse_unnamed([trace.path for trace in unnamed])
-    warnings = [
+    warnings += [
         Warn(
             "rank_assumed",
             f"{trace.path}: nothing tells the rank, so it is read as rank 0; {ranks.HOW_TO_NAME}",

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from ddptrace.errors import RunError, UsageError
 from ddptrace.sources.manifest import is_manifest
+from ddptrace.sources.nsys_files import NOT_EXPORTED_SUFFIXES, SQLITE_SUFFIX, is_exported
+from ddptrace.sources.nsys_parquet import STRINGS_FILE, is_parquet_export
 from ddptrace.wording import listed, one_line
 
-_SUFFIXES = (".json", ".json.gz")
-_NSYS_SUFFIXES = (".sqlite", ".nsys-rep", ".qdrep", ".qdstrm")
+_SUFFIXES = (".json", ".json.gz", SQLITE_SUFFIX, *NOT_EXPORTED_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def find(paths: Sequence[str | Path]) -> Found:
     if not paths or not all(str(path) for path in paths):
         raise UsageError("no path is given; give the folder that holds the traces")
     given = _expanded(paths)
-    folders = [path for path in given if path.is_dir()]
+    folders = [path for path in given if path.is_dir() and not is_parquet_export(path)]
     files = [path for path in given if path not in folders]
     named = _distinct([path for path in files if not is_manifest(path)], ())
     others = _distinct([path for folder in folders for path in _in_folder(folder)], named)
@@ -95,15 +96,24 @@ def total_bytes(paths: Sequence[Path]) -> int:
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    """Return the JSON files at any depth below a folder, hidden ones and manifests left out."""
-    found = (path for path in sorted(folder.rglob("*")) if path.name.lower().endswith(_SUFFIXES))
+    """Return the traces at any depth below a folder, hidden ones and manifests left out."""
+    found = (
+        path.parent if path.name == STRINGS_FILE else path
+        for path in sorted(folder.rglob("*"))
+        if path.name == STRINGS_FILE or _may_be_trace(path)
+    )
     return [
         path
         for path in found
-        if not is_manifest(path)
-        and path.is_file()
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
     ]
+
+
+def _may_be_trace(path: Path) -> bool:
+    name = path.name.lower()
+    if name.endswith(NOT_EXPORTED_SUFFIXES):
+        return path.is_file() and not is_exported(path)
+    return name.endswith(_SUFFIXES) and not is_manifest(path) and path.is_file()
 
 
 def _root(paths: Sequence[Path]) -> Path:
@@ -122,19 +132,7 @@ def _only_manifests(paths: Sequence[Path]) -> str:
 
 def _nothing_in(paths: Sequence[Path]) -> str:
     folder = ", ".join(map(str, paths))
-    reports = [
-        path
-        for top in paths
-        if top.is_dir()
-        for path in top.rglob("*")
-        if path.name.lower().endswith(_NSYS_SUFFIXES)
-    ]
-    if reports:
-        return (
-            f"{folder}: holds Nsight Systems reports ({reports[0].name}) and no Kineto traces; "
-            "this version reads torch.profiler's .json and .json.gz only"
-        )
     return (
-        f"{folder}: no .json or .json.gz traces here; export one a rank with torch.profiler's "
-        "export_chrome_trace(f'rank{rank}.json.gz')"
+        f"{folder}: no traces here (.json, .json.gz, or .sqlite of Nsight Systems); export one a "
+        "rank with torch.profiler's export_chrome_trace(f'rank{rank}.json.gz')"
     )

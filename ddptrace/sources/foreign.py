@@ -16,20 +16,12 @@ _OTHER_PROFILERS = (
 )
 
 
-_SQLITE = (
-    "is an SQLite file, perhaps of Nsight Systems; this version reads torch.profiler's .json and "
-    ".json.gz only"
-)
-
-
 def without_events(path: str, text: bytes, damage: str | None) -> TraceFileError:
     """Return the error for a file without an array of events."""
     start = text.decode("utf-8", "replace").lstrip("\ufeff \t\r\n\0")
     if not start:
         what = f"the file is unreadable ({damage})" if damage else "the file is empty (0 bytes)"
         return TraceFileError(path, f"{what}; the rank wrote no trace: record it again")
-    if start.startswith("SQLite format 3"):
-        return ForeignFileError(path, _SQLITE)
     try:
         return _other_json(path, json.loads(start))
     except (ValueError, RecursionError) as error:

@@ -90,13 +90,13 @@ def _versions(header: Mapping[str, Any], distributed: Mapping[str, Any]) -> dict
     for key, name in _VERSIONS.items():
         number = _integer(header.get(key))
         if number:
-            versions[name] = _dotted(number) if name in ("cuda", "driver") else str(number)
+            versions[name] = dotted(number) if name in ("cuda", "driver") else str(number)
     library = _word(distributed.get(kernels.COMM_LIBRARY_VERSION))
     if library:
         versions[kernels.comm_library(versions)] = library
     return versions
 
 
-def _dotted(number: int) -> str:
+def dotted(number: int) -> str:
     """Return a CUDA version, which is written as 1000 × major + 10 × minor."""
     return f"{number // 1000}.{number % 1000 // 10}"

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddptrace import kernels
-from ddptrace.kernels import Kind
+from ddptrace.kernels import Kind, Patterns
 from ddptrace.model import NEVER_NS, HostRanges, Ops
 from ddptrace.sources.columns import UNREADABLE, Calls, Codes, Columns, GpuSpans, take
 from ddptrace.sources.host_run import inside
-from ddptrace.sources.names import Names, collective_codes
+from ddptrace.sources.names import Names, collective_codes, comm_rows
 
-Patterns: TypeAlias = tuple[re.Pattern[str], ...]
 _NUMBER = re.compile(r"\d{1,18}$")
 
 
@@ -124,15 +122,9 @@ def _kinds(gpu: GpuSpans, columns: Columns, names: Names, comm: Patterns) -> NDA
     ]
     kind = np.array(by_category, np.int8)[gpu.category]
     has_metadata = np.array([bool(told) for told in columns.collective], np.bool_)
-    is_comm = names.where(kernels.is_comm_name, gpu.name) | has_metadata[gpu.collective]
-    for pattern in comm:
-        is_comm |= names.where(partial(_is_found, pattern), gpu.name)
+    is_comm = comm_rows(names, gpu.name, comm) | has_metadata[gpu.collective]
     kind[is_comm & (kind == Kind.COMPUTE)] = Kind.COMM
     return kind
-
-
-def _is_found(pattern: re.Pattern[str], name: str) -> bool:
-    return pattern.search(name) is not None
 
 
 def _numbers(codes: Codes) -> NDArray[np.int64]:

@@ -12,6 +12,7 @@ import numpy as np
 from ddptrace import kernels
 from ddptrace.errors import TraceFileError
 from ddptrace.intervals import IntArray
+from ddptrace.kernels import Patterns
 from ddptrace.model import (
     NEVER_NS,
     Clock,
@@ -29,27 +30,20 @@ from ddptrace.sources.columns import Calls, Columns, GpuSpans, Spans, take
 from ddptrace.sources.host_run import host_operations
 from ddptrace.sources.kineto import Reading, check_is_pytorch, read_file
 from ddptrace.sources.kineto_gpu import (
-    Patterns,
     gpu_operations,
     launches,
     lost_graphs,
     unreadable_launches,
     with_usable_times,
 )
+from ddptrace.sources.marks import distinct
 from ddptrace.sources.names import Names
+from ddptrace.sources.recording import Recording
 from ddptrace.sources.streams import Cut, cut_impossible
 
 # Stamps that count from 1970 rather than from a base are past the year 2001.
 _UNIX_NS = 10**18
 _MERGED_RANK = re.compile(r"\brank\s*[-_:#]?\s*(\d+)", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """One recording and the rank that the file itself tells for it; None where it tells none."""
-
-    trace: Trace
-    told_rank: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -262,9 +256,7 @@ def _marks(host: HostRanges, names: Names) -> list[Mark]:
         number = kernels.step_number(name)
         if number is not None and next(same, None) is None:
             marks.append(Mark(number, name, start_ns, end_ns))
-    if len({mark.index for mark in marks}) < len(marks):
-        return [replace(mark, index=place) for place, mark in enumerate(marks)]
-    return marks
+    return distinct(marks)
 
 
 def _refuse_lost_kernels(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ddptrace.kernels import collective_operation
+from ddptrace.kernels import Patterns, collective_operation, is_comm_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,15 @@ class Names:
         if not self.texts:
             return np.zeros(codes.size, np.bool_)
         return np.array([question(text) for text in self.texts], np.bool_)[codes]
+
+
+def comm_rows(names: Names, name: NDArray[np.int32], patterns: Patterns) -> NDArray[np.bool_]:
+    """Tell which kernels are communication: by their own name, or because the user says so."""
+
+    def is_comm(text: str) -> bool:
+        return is_comm_name(text) or any(pattern.search(text) for pattern in patterns)
+
+    return names.where(is_comm, name)
 
 
 def collective_codes(

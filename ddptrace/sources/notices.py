@@ -26,8 +26,8 @@ def partial(reading: Reading, lost: int) -> str | None:
     return None
 
 
-def of_reading(reading: Reading, *, dropped: int, cut: Cut) -> tuple[Warn, ...]:
-    """Return the warnings about the file's events."""
+def of_operations(path: str, *, dropped: int, cut: Cut) -> tuple[Warn, ...]:
+    """Return the warnings about GPU operations that cannot have been as they were recorded."""
     found = {
         "dropped_events": dropped
         and f"{counted(dropped, 'GPU operation')} without usable times dropped",
@@ -35,6 +35,13 @@ def of_reading(reading: Reading, *, dropped: int, cut: Cut) -> tuple[Warn, ...]:
         and f"{counted(cut.count, 'operation')} longer than the whole next one on the same stream, "
         f"which cannot be (the longest {cut.longest_ns / 1e3:,.1f} µs on stream {cut.stream}); cut "
         "where the next one starts",
+    }
+    return tuple(Warn(code, f"{path}: {said}") for code, said in found.items() if said)
+
+
+def of_reading(reading: Reading, *, dropped: int, cut: Cut) -> tuple[Warn, ...]:
+    """Return the warnings about the file's events."""
+    found = {
         "repaired_text": reading.repaired
         and f"text that is not clean JSON repaired in {counted(reading.repaired, 'place')} (odd "
         "bytes, control characters, quotes in names)",
@@ -44,7 +51,8 @@ def of_reading(reading: Reading, *, dropped: int, cut: Cut) -> tuple[Warn, ...]:
         and "recorded with Python stacks, which slow the host down; use with_stack=False for "
         "timings",
     }
-    return tuple(Warn(code, f"{reading.path}: {said}") for code, said in found.items() if said)
+    about_text = [Warn(code, f"{reading.path}: {said}") for code, said in found.items() if said]
+    return (*of_operations(reading.path, dropped=dropped, cut=cut), *about_text)
 
 
 def of_trace(trace: Trace) -> tuple[Warn, ...]:

@@ -1,0 +1,68 @@
+"""Tells the files of Nsight Systems apart, and what to do with those that cannot be read yet."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from ddptrace.errors import ForeignFileError
+from ddptrace.sources.nsys_parquet import is_parquet_export
+from ddptrace.sources.sqlite_pages import MAGIC
+from ddptrace.wording import one_line
+
+SQLITE_SUFFIX = ".sqlite"
+_PARQUET_SUFFIX = "_pqtdir"
+RECORDING_SUFFIXES = (".nsys-rep", ".qdrep")
+RAW_SUFFIX = ".qdstrm"
+NOT_EXPORTED_SUFFIXES = (*RECORDING_SUFFIXES, RAW_SUFFIX)
+
+
+def is_nsys(path: Path) -> bool:
+    """Tell whether a file or folder is Nsight Systems', by its name or its first bytes."""
+    if is_parquet_export(path):
+        return True
+    if path.name.lower().endswith((SQLITE_SUFFIX, *NOT_EXPORTED_SUFFIXES)):
+        return True
+    if not path.is_file():
+        return False  # of a pipe the first bytes would be gone
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False  # whoever reads it will say why
+
+
+def is_exported(path: Path) -> bool:
+    """Tell whether the export of a recording that nsys alone can read lies beside it."""
+    stem = path.name[: path.name.rindex(".")]
+    sqlite = path.with_name(stem + SQLITE_SUFFIX)
+    return sqlite.is_file() or is_parquet_export(path.with_name(stem + _PARQUET_SUFFIX))
+
+
+def check_is_exported(path: Path) -> None:
+    """Raise ForeignFileError, with the command to run, for a recording that is no export."""
+    name = path.name.lower()
+    if name.endswith(RECORDING_SUFFIXES):
+        raise ForeignFileError(
+            one_line(path),
+            "is a recording of Nsight Systems that only nsys itself can read; export it, with the "
+            f"nsys that recorded it: {export_command(path)}",
+        )
+    if name.endswith(RAW_SUFFIX):
+        raise ForeignFileError(
+            one_line(path),
+            "is raw data of Nsight Systems that it did not turn into a recording, mostly for want "
+            "of a library (libdw.so.1 and what it needs): import it with QdstrmImporter of the "
+            "nsys that recorded it, then export that",
+        )
+
+
+def export_command(path: Path) -> str:
+    """Return the command that exports a recording, with all that can be read from it."""
+    exported = str(path)[: str(path).rindex(".")] + SQLITE_SUFFIX
+    return shlex.join(
+        [
+            *("nsys", "export", "--type=sqlite", "--include-blobs=true", "--include-json=true"),
+            *("--output", one_line(exported), one_line(path)),
+        ]
+    )

@@ -1,0 +1,108 @@
+"""The sentences that an Nsight Systems export earns: what it warns of, and why it is no use."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from ddptrace.errors import TraceFileError
+from ddptrace.model import Warn
+from ddptrace.sources.nsys_ranks import Identity
+from ddptrace.sources.nsys_tables import Graphs
+from ddptrace.wording import counted, listed, ranges
+
+_NODES = "nsys profile --cuda-graph-trace=node"
+
+
+def diagnostics(
+    path: str, who: Sequence[Identity], noted: Mapping[int | None, Sequence[str]]
+) -> list[Warn]:
+    """Return the warnings that repeat what nsys itself noted about these processes.
+
+    What it notes about launchers and helpers, which use no GPU, is left out.
+    """
+    ranks: dict[str, list[int]] = {}
+    for one in who:
+        for said in noted.get(one.process, ()):
+            ranks.setdefault(said, []).append(-1 if one.rank is None else one.rank)
+    about_all = dict.fromkeys(noted.get(None, ()), "")
+    about_some = {
+        said: f" (rank {ranges(some)})" if len(who) > 1 else "" for said, some in ranks.items()
+    }
+    return [
+        Warn("nsys_diagnostic", f"{path}: nsys noted{whom}: {said}")
+        for said, whom in (about_all | about_some).items()
+    ]
+
+
+def silent(path: str, processes: Collection[int]) -> list[Warn]:
+    """Return the warning about processes that launched kernels of which none was recorded."""
+    if not processes:
+        return []
+    ids = listed([str(process) for process in processes])
+    return [
+        Warn(
+            "process_without_kernels",
+            f"{path}: {counted(len(processes), 'process')} launched kernels of which none was "
+            f"recorded ({ids}); what they did is missing. {_CAUSES}",
+        )
+    ]
+
+
+def open_steps(path: str, count: int) -> list[Warn]:
+    """Return the warning about steps that the recording ended in."""
+    if not count:
+        return []
+    return [
+        Warn(
+            "open_step",
+            f"{path}: the recording ended inside {counted(count, 'step range')}, left out; end it "
+            "between two steps",
+        )
+    ]
+
+
+def calls_lost(path: str, *, unlaunched: bool) -> list[Warn]:
+    """Return the warning about steps that nothing can be given to, since no launch was recorded."""
+    if not unlaunched:
+        return []
+    return [
+        Warn(
+            "calls_not_recorded",
+            f"{path}: step ranges are there, but not the calls that launched the operations, so "
+            "none can be given to its step; record with --trace=cuda,nvtx",
+        )
+    ]
+
+
+def _opaque(graphs: Graphs) -> str:
+    total_ns = int((graphs.end_ns - graphs.start_ns).sum())
+    launches = counted(graphs.start_ns.size, "graph launch").replace("launchs", "launches")
+    return (
+        f"{launches} ({total_ns / 1e3:,.0f} µs on the GPU) were traced as whole CUDA graphs: their "
+        f"kernels, and any communication among them, are not visible; record with {_NODES}"
+    )
+
+
+_CAUSES = (
+    "Usual causes: the capture range was not reached in this process; torch.profiler or another "
+    "tool holds CUPTI; --trace lacks cuda; the container may not read GPU counters"
+)
+
+
+def only_graphs(path: str, graphs: Graphs) -> TraceFileError:
+    """Return the error for a report whose GPU work is whole graphs and nothing else."""
+    return TraceFileError(path, _opaque(graphs))
+
+
+def no_gpu_work(path: str, launches: int) -> TraceFileError:
+    """Return the error for a report without GPU operations."""
+    if launches:
+        noun = "kernel launch" if launches == 1 else "kernel launches"
+        return TraceFileError(
+            path, f"{launches} {noun} but no GPU kernels in this report. {_CAUSES}"
+        )
+    return TraceFileError(
+        path,
+        "holds no GPU work: record it with nsys profile --trace=cuda,nvtx, and let the capture "
+        "range reach it",
+    )
