@@ -9,10 +9,10 @@ import types
 from pathlib import Path
 
 import pytest
-from nsys_install import fake_nsys, script
+from nsys_install import fake_nsys
 
-from ddptrace_capture import nsys_job, nsys_rank
-from ddptrace_capture.options import Options
+from ddptrace_capture import launch, nsys_job, nsys_rank
+from ddptrace_capture.options import Options, parse
 from ddptrace_capture.parts import NsysRecording
 from ddptrace_capture.rank import Rank
 from ddptrace_capture.schedule import plan
@@ -215,12 +215,17 @@ def test_both_needs_an_nsys_before_anything_runs(tmp_path):
     assert "no nsys there" in done.stderr
 
 
-def test_both_are_two_runs_each_in_a_folder_of_its_own(tmp_path):
+@pytest.mark.parametrize(("code", "runs"), [(0, ["torch", "nsys"]), (130, ["torch"])])
+def test_both_are_two_runs_unless_the_first_failed(tmp_path, monkeypatch, code, runs):
     program = fake_nsys(tmp_path, then=SHOW)
-    job = script(tmp_path / "job", "echo ran")
-    words = ["-m", "ddptrace_capture", "--profiler", "both", "--nsys", str(program), "-o", "run"]
-    command = [sys.executable, *words, "--", str(job)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.stdout.splitlines() == ["ran", "noise of nsys", "ran"]
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["nsys", "torch"]
-    assert done.returncode == 2
+    words = ["--profiler", "both", "--nsys", str(program), "-o", "run", "--", sys.executable]
+    seen = []
+
+    def one_run(options, _):
+        assert options.output == str(Path("run") / options.profiler)
+        seen.append(options.profiler)
+        return code
+
+    monkeypatch.setattr(launch, "_one_run", one_run)
+    assert launch.capture(parse(words)) == code
+    assert seen == runs

@@ -31,12 +31,11 @@ def capture(request: Request) -> int:
         return _one_run(options, request)
     nsys_job.around(options, request.command)  # says what is missing before an hour is spent
     _say("two runs one after the other, since CUPTI serves one tool a process")
-    codes = [
-        _one_run(replace(options, profiler=profiler, output=str(Path(options.output) / profiler)),
-                 request)
-        for profiler in ("torch", "nsys")
-    ]  # fmt: skip
-    return next((code for code in codes if code), 0)
+    folder = Path(options.output)
+    first = replace(options, profiler="torch", output=str(folder / "torch"))
+    second = replace(options, profiler="nsys", output=str(folder / "nsys"))
+    # A job that failed or was interrupted is not run again.
+    return _one_run(first, request) or _one_run(second, request)
 
 
 def _scrub(paths: Sequence[str]) -> int:
