@@ -5,43 +5,6 @@ import types
 
 import pytest
 
-from ddptrace_capture.boundaries import Leader
-
-
-def ends(order, settle_after=None):
-    """Return which of the optimizers in a string such as "DDG" end an iteration."""
-    leader, found = Leader(), []
-    for place, letter in enumerate(order):
-        if place == settle_after:
-            leader.settle()
-        found.append(letter if leader.ends_iteration(ord(letter)) else ".")
-    return "".join(found)
-
-
-def test_each_step_of_a_lone_optimizer_ends_an_iteration():
-    assert ends("AAAA", settle_after=2) == "AAAA"
-
-
-def test_of_two_that_take_turns_the_last_one_ends_the_iteration():
-    assert ends("ABABABAB", settle_after=5) == "A.A.AB.B"
-
-
-def test_of_a_critic_and_its_generator_the_rare_one_ends_the_round():
-    assert ends("DDDGDDDGDDDG", settle_after=8) == "DDD.DDD." + "...G"
-
-
-def test_one_that_stepped_once_ends_nothing():
-    assert ends("AAXAAAA", settle_after=4) == "AA.AAAA"
-
-
-def test_an_optimizer_that_was_replaced_is_followed_by_its_successor():
-    assert ends("A" * 4 + "B" * 12, settle_after=3) == "A" * 4 + "." * 9 + "B" * 3
-
-
-def test_without_a_step_there_is_nothing_to_settle():
-    assert not Leader().settle()
-
-
 torch = pytest.importorskip("torch")
 
 
@@ -146,6 +109,36 @@ def test_a_named_nvtx_range_ends_a_step(loop, monkeypatch):
         torch.cuda.nvtx.range_pop()
     marked.boundaries.close()
     assert marked.steps == 1
+
+
+def test_optimizers_that_step_inside_backward_end_a_step_with_the_next_forward(loop):
+    from ddptrace_capture.boundaries import in_backward
+
+    optimizers = {p: torch.optim.SGD([p], lr=0.1) for p in loop.model.parameters()}
+    inside = []
+    step, loop.step = loop.step, lambda: (inside.append(in_backward()), step())
+    loop.boundaries._listener = loop.step
+    for parameter, optimizer in optimizers.items():
+        parameter.register_post_accumulate_grad_hook(
+            lambda _, optimizer=optimizer: optimizer.step()
+        )
+    for _ in range(4):
+        loop.backward()
+    assert inside == [False] * 3
+
+
+@pytest.mark.parametrize("loop", ["iteration"], indirect=True)
+def test_a_range_inside_a_function_of_the_same_name_counts_once(loop, monkeypatch):
+    module = sys.modules["__main__"]
+
+    def iteration():
+        with torch.profiler.record_function("iteration"):
+            loop.backward()
+
+    monkeypatch.setattr(module, "iteration", iteration, raising=False)
+    for _ in range(3):
+        module.iteration()
+    assert loop.steps == 3
 
 
 class Trainer:

@@ -68,6 +68,22 @@ for batch in DataLoader(torch.ones(40, 8), batch_size=4, num_workers=2):
     ddptrace_capture.step()
 """
 
+PROFILED = """
+import sys, torch
+from torch.profiler import profile, schedule
+
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+plan = schedule(wait=int(sys.argv[1]), warmup=2, active=3, repeat=1)
+counted = []
+with profile(schedule=plan, on_trace_ready=lambda p: counted.append(len(p.events()))) as profiler:
+    for _ in range(20):
+        model(torch.ones(4, 8)).sum().backward()
+        optimizer.step()
+        profiler.step()
+print(bool(counted[0]))
+"""
+
 TORCHRUN = [
     sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
 ]  # fmt: skip
@@ -80,6 +96,7 @@ def scripts(tmp_path_factory):
     (folder / "job.py").write_text(JOB)
     (folder / "spawned.py").write_text(SPAWNED)
     (folder / "bare.py").write_text(BARE)
+    (folder / "profiled.py").write_text(PROFILED)
     return folder
 
 
@@ -222,6 +239,20 @@ def test_ranks_of_multiprocessing_are_recorded(scripts, tmp_path, method):
     done = Captured(tmp_path, SHORT, [sys.executable, scripts / "spawned.py", tmp_path, method])
     assert done.code == 0, done.err
     assert done.steps() == [[5, 6, 7]] * 2
+
+
+@pytest.mark.parametrize("wait", [1, 3, 4, 5])
+def test_a_script_that_profiles_itself_keeps_its_profile(scripts, tmp_path, wait):
+    # SHORT prepares at step 4 and records steps 5 to 7.
+    done = Captured(tmp_path, SHORT, [sys.executable, scripts / "profiled.py", wait])
+    assert (done.code, done.out) == (2, "True\n")
+    assert "the script uses torch.profiler itself" in done.err
+
+
+def test_a_profile_of_the_script_after_the_recording_disturbs_nobody(scripts, tmp_path):
+    done = Captured(tmp_path, SHORT, [sys.executable, scripts / "profiled.py", 9])
+    assert (done.code, done.out) == (0, "True\n"), done.err
+    assert done.steps() == [[5, 6, 7]]
 
 
 def test_a_bare_script_with_workers_and_marked_steps_is_rank_0(scripts, tmp_path):

@@ -47,6 +47,8 @@ def test_everything_after_the_first_two_dashes_is_the_command():
         (["--warmup", "-1", "--", "x"], "'-1' is no whole number of steps"),
         (["--warmup", "two", "--", "x"], "'two' is no whole number of steps"),
         (["--ranks", "1-0", "--", "x"], "1-0 runs backwards"),
+        (["--ranks", "0-99999999999", "--", "x"], "no job has so many ranks"),
+        (["-o", "", "--", "x"], "--output needs the name of a folder"),
         (["--ranks", "first", "--", "x"], "give all, first-per-node, or numbers"),
         (["--profiler", "perf", "--", "x"], "invalid choice: 'perf'"),
         (["--step", "3", "--", "x"], "unrecognized arguments: --step"),

@@ -79,14 +79,37 @@ def test_a_signal_reaches_the_command(tmp_path, number):
 
 def test_an_earlier_recording_is_not_overwritten_unless_that_is_asked(tmp_path):
     (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "rank0.pt.trace.json.gz").write_text("")
     (tmp_path / "run" / "manifest.json").write_text("{}")
     (tmp_path / "run" / "notes.txt").write_text("mine")
     refused = capture("-o", "run", "--", *PYTHON, "print('ran')", cwd=tmp_path)
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "run: holds a recording already (manifest.json)" in refused.stderr
+    assert "run: holds a recording already (rank0.pt.trace.json.gz)" in refused.stderr
     forced = capture("-o", "run", "--force", "--", *PYTHON, "print('ran')", cwd=tmp_path)
     assert forced.stdout == "ran\n"
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["notes.txt"]
+
+
+def test_what_a_capture_without_a_recording_left_is_in_nobodys_way(tmp_path):
+    (tmp_path / "run" / ".capture").mkdir(parents=True)
+    (tmp_path / "run" / "manifest.json").write_text("{}")
+    done = capture("-o", "run", "--", *PYTHON, "print('ran')", cwd=tmp_path)
+    assert done.stdout == "ran\n"
+
+
+def test_a_folder_that_another_capture_writes_is_refused_even_by_force(tmp_path):
+    (tmp_path / "run" / ".capture").mkdir(parents=True)
+    (tmp_path / "run" / ".capture" / "owner").write_text(str(os.getppid()))
+    done = capture("-o", "run", "--force", "--", *PYTHON, "print('ran')", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"run: another capture (process {os.getppid()}) is writing there" in done.stderr
+
+
+def test_a_folder_that_goes_away_meanwhile_is_no_traceback(tmp_path):
+    script = "import shutil; shutil.rmtree('run')"
+    done = capture("-o", "run", "--", *PYTHON, script, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):

@@ -8,6 +8,7 @@ from pages import page
 from traces import Kineto
 
 from ddptrace import analyze, load_run
+from ddptrace.errors import RunError
 from ddptrace.report import from_json, to_json
 
 
@@ -130,3 +131,10 @@ def test_the_drivers_own_version_counts_before_the_cuda_that_it_can_run(tmp_path
     found = facts_of(tmp_path, kineto, versions={"driver": "580.65.06", "cuda": "12.4"})
     assert found.versions == {"driver": "580.65.06", "cuda": "12.8"}
     assert facts_of(tmp_path, kineto).versions == {"driver": "13.0", "cuda": "12.8"}
+
+
+def test_a_folder_with_a_manifest_alone_is_told_with_its_reasons(tmp_path):
+    entry = rank_entry(parts=[], files=[], status="incomplete", problem="killed in step 7")
+    write_manifest(tmp_path, entry)
+    with pytest.raises(RunError, match="no rank was recorded: rank 0: killed in step 7"):
+        load_run(tmp_path)

@@ -29,6 +29,22 @@ class Boundaries:
         self.closed = True
 
 
+class OtherProfilers:
+    """Stands in for the eye that is kept on torch's profiler."""
+
+    active = False
+
+    def __init__(self, before_one_begins):
+        self.begin = before_one_begins
+        self.closed = False
+
+    def ours(self):
+        raise AssertionError("nothing here records with torch")
+
+    def close(self):
+        self.closed = True
+
+
 class Recording:
     """Writes down what it is told to do."""
 
@@ -79,12 +95,18 @@ class Job:
     def __init__(self, folder, monkeypatch, *, cuda=True, **chosen):
         (folder / ".capture").mkdir()
         self.folder = folder
-        self.log = []
+        log = self.log = []
+
+        class Torch(Recording):
+            def __init__(self, part, *_):
+                super().__init__(part, log)
+
         rank = Rank(0, 2, 0, 0, "here", os.getpid(), 1, cuda, "H200", "nccl")
         replaced = {
             "Boundaries": Boundaries,
             "StepClock": Clock,
-            "TorchRecording": lambda part, *_: Recording(part, self.log),
+            "OtherProfilers": OtherProfilers,
+            "TorchRecording": Torch,
             "this_rank": lambda: rank,
             "versions": lambda: {"torch": "2"},
             "ddp_modules": lambda: [{"module": "Net"}],
@@ -135,6 +157,7 @@ def test_once_it_is_done_nothing_is_listened_to(job):
     done = job().steps(10)
     assert done.recorder.done
     assert done.recorder._boundaries.closed
+    assert done.recorder._others.closed
     done.steps(5).exit()
     assert done.told["steps_seen"] == 10
 
@@ -170,10 +193,45 @@ def test_a_job_that_ends_early_keeps_its_whole_steps(job, steps, last_word):
 
 
 def test_an_exception_that_ended_the_job_is_named(job, monkeypatch):
-    monkeypatch.setattr(recorder_module.sys, "last_value", ValueError("nan"), raising=False)
+    error = ValueError("not a\nnumber")
+    monkeypatch.setattr(recorder_module.sys, "last_value", error, raising=False)
     ended = job().steps(3)
     ended.exit()
-    assert "the job ended with ValueError: nan after 3 steps" in ended.told["problem"]
+    assert "the job ended with ValueError: not a number after 3 steps" in ended.told["problem"]
+
+
+def test_an_interrupt_without_words_has_none(job, monkeypatch):
+    monkeypatch.setattr(recorder_module.sys, "last_value", KeyboardInterrupt(), raising=False)
+    ended = job().steps(3)
+    ended.exit()
+    assert "the job ended with KeyboardInterrupt after 3 steps" in ended.told["problem"]
+
+
+@pytest.mark.parametrize(("steps", "recorded"), [(5, []), (8, ["figures"])])
+def test_a_profiler_of_the_scripts_own_ends_the_recording_before_it_begins(job, steps, recorded):
+    profiled = job().steps(steps)
+    profiled.recorder._others.begin()
+    assert profiled.log[-1].startswith("abandon")
+    assert profiled.recorder.done
+    assert profiled.told["status"] == "failed"
+    assert "the script uses torch.profiler itself" in profiled.told["problem"]
+    assert [part["part"] for part in profiled.told["parts"]] == recorded
+
+
+def test_a_profiler_of_the_scripts_own_before_the_recording_is_left_alone(job):
+    early = job().steps(3)
+    early.recorder._others.begin()
+    assert not early.recorder.done
+    early.recorder._others.active = True
+    assert early.steps(1).recorder.done
+    assert early.log == []
+
+
+def test_a_part_is_told_of_as_soon_as_it_is_written(job, monkeypatch):
+    written = job().steps(6)
+    monkeypatch.setattr(recorder_module, "ddp_modules", lambda: 1 / 0)
+    written.exit()
+    assert [part["part"] for part in written.told["parts"]] == ["figures"]
 
 
 def test_what_was_timed_before_an_early_end_is_kept(job):
@@ -215,7 +273,8 @@ def test_a_second_process_of_the_same_rank_sleeps_on(job, monkeypatch, capsys):
     monkeypatch.setattr(recorder_module.rank_record, "claim", lambda *_: False)
     second.steps(12)
     assert second.log == []
-    assert "another process of the job has this rank already" in capsys.readouterr().err
+    assert "an earlier or another process of the job" in capsys.readouterr().err
+    assert second.recorder._boundaries.closed
 
 
 PARTS = [

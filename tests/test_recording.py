@@ -60,17 +60,21 @@ def test_nothing_is_known_without_a_manifest_or_its_times():
 
 def test_a_step_is_that_of_its_longest_rank_and_the_median_is_over_all_steps():
     """
-    step         11   12   13        22   23   24
-    rank 0      100  100  100       120  200  100
-    rank 1       90  130   90       110  110  300
-    longest     100  130  100       120  200  300
+    step         11   12   13        22   23   24   25
+    rank 0      100  100  100       900  120  200  100
+    rank 1       90  130   90       900  110  110  300
+    longest     100  130  100         -  120  200  300
     """
     found = report(
-        rank(0, [100, 100, 100], part("full", 120, 200, 100)),
-        rank(1, [90, 130, 90], part("full", 110, 110, 300)),
+        rank(0, [100, 100, 100], part("full", 900, 120, 200, 100)),
+        rank(1, [90, 130, 90], part("full", 900, 110, 110, 300)),
     )
     assert found.run.recording.unprofiled_step_ns == 100
     assert times(found) == {"full": (200, 1.0)}
+
+
+def test_of_two_steps_the_first_counts_too():
+    assert times(report(rank(0, [100], part("full", 300, 100)))) == {"full": (200, 1.0)}
 
 
 def test_steps_are_matched_by_number_and_not_by_place():
@@ -111,7 +115,7 @@ def test_without_unprofiled_steps_there_is_no_slowdown():
 
 
 def test_times_without_marks_count_by_their_place():
-    bare = RecordedPart("full", "f.json", step_ns=(110, 120, 130))
+    bare = RecordedPart("full", "f.json", step_ns=(110, 115, 125))
     assert times(report(rank(0, [100], bare))) == {"full": (120, pytest.approx(0.2))}
 
 

@@ -4,54 +4,13 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import ddptrace_capture
+from ddptrace_capture.leader import Leader
 
 Undo: TypeAlias = Callable[[], object]
-
-_PATIENCE = 8
-
-
-class Leader:
-    """Tells which of several optimizers ends an iteration with its step.
-
-    It is the rarest of those that step again and again (of a generator and its discriminator the
-    one that ends the round), the last in order among equals. Until `settle` it is the first seen.
-    """
-
-    def __init__(self) -> None:
-        self._steps: Counter[int] = Counter()
-        self._leader: int | None = None
-        self._gap = 0
-        self._longest_gap = 0
-
-    def ends_iteration(self, optimizer: int) -> bool:
-        """Note a step of an optimizer, and tell whether an iteration ends with it."""
-        self._steps[optimizer] += 1
-        if self._leader is None or self._gap > 2 * self._longest_gap + _PATIENCE:
-            self._leader = optimizer  # the first one, or the old one is gone for good
-        if optimizer != self._leader:
-            self._gap += 1
-            return False
-        self._longest_gap = max(self._gap, self._longest_gap)
-        self._gap = 0
-        return True
-
-    def settle(self) -> bool:
-        """Choose by what was seen so far; tell whether the choice is another one now."""
-        regular = {which: steps for which, steps in self._steps.items() if steps > 1}
-        if not regular:
-            return False
-        fewest = min(regular.values())
-        # One that has yet to step in this round is one step behind.
-        before, self._leader = (
-            self._leader,
-            [which for which, steps in regular.items() if steps <= fewest + 1][-1],
-        )
-        return before != self._leader
 
 
 class Boundaries:
@@ -73,6 +32,8 @@ class Boundaries:
         self._undo: list[Undo] = []
         self._explicit = False
         self._reported = False
+        self._marked_by: str | None = None
+        self._waits_for_forward = False
         ddptrace_capture._listeners.append(self._on_call)
         self._undo.append(lambda: ddptrace_capture._listeners.remove(self._on_call))
         if step_mark is None:
@@ -95,13 +56,15 @@ class Boundaries:
         if not (first and self._reported):  # else another source has counted this step already
             self._report()
 
-    def _on_mark(self) -> None:
-        if not self._explicit:
+    def _on_mark(self, kind: str) -> None:
+        """Note the end of a range or function; where several have the name, the first counts."""
+        self._marked_by = self._marked_by or kind
+        if not self._explicit and kind == self._marked_by:
             self._report()
 
     def _on_optimizer(self, optimizer: object) -> None:
         try:
-            ends = not self._explicit and self._leader.ends_iteration(id(optimizer))
+            ends = not self._explicit and self._leader.ends_iteration(optimizer)
         except Exception as error:
             self._on_error(error)
         else:
@@ -110,7 +73,26 @@ class Boundaries:
 
     def _report(self) -> None:
         self._reported = True
-        self._listener()
+        if in_backward():
+            self._report_at_forward()
+        else:
+            self._listener()
+
+    def _report_at_forward(self) -> None:
+        """Report when the next module runs: torch's profiler must not begin in a backward pass."""
+        if self._waits_for_forward:
+            return
+        from torch.nn.modules.module import register_module_forward_pre_hook
+
+        def report(*_: object) -> None:
+            if not in_backward():  # where a checkpoint's forward pass runs once more
+                handle.remove()
+                self._waits_for_forward = False
+                self._listener()
+
+        self._waits_for_forward = True
+        handle = register_module_forward_pre_hook(report)
+        self._undo.append(handle.remove)
 
     def _listen_to_optimizers(self) -> None:
         from torch.amp.grad_scaler import GradScaler
@@ -146,7 +128,7 @@ class Boundaries:
         def exit_record(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
             result = original(*args, **kwargs)
             if args and getattr(args[0], "name", None) == name:
-                self._on_mark()
+                self._on_mark("range")
             return result
 
         def push(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
@@ -156,7 +138,7 @@ class Boundaries:
         def pop(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
             result = original(*args, **kwargs)
             if open_ranges and open_ranges.pop() == name:
-                self._on_mark()
+                self._on_mark("NVTX range")
             return result
 
         self._wrap(torch.autograd.profiler.record_function, "__exit__", exit_record)
@@ -186,7 +168,7 @@ class Boundaries:
 
     def _called(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         result = original(*args, **kwargs)
-        self._on_mark()
+        self._on_mark("function")
         return result
 
     def _wrap(self, owner: Any, name: str, around: Callable[..., Any]) -> None:  # noqa: ANN401
@@ -200,3 +182,11 @@ class Boundaries:
         is_bound = isinstance(stored, (staticmethod, classmethod))
         setattr(owner, name, staticmethod(wrapper) if is_bound else wrapper)
         self._undo.append(lambda: setattr(owner, name, stored))
+
+
+def in_backward() -> bool:
+    """Tell whether this thread is inside a backward pass."""
+    import torch
+
+    task: Any = getattr(torch._C, "_current_graph_task_id", None)
+    return task is not None and task() != -1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from ddptrace_capture import machine, nsys, nsys_failures
 from ddptrace_capture.errors import NsysError
+from ddptrace_capture.options import OneLineParser
 
 State: TypeAlias = Literal["ok", "missing", "note"]
 
@@ -235,7 +235,7 @@ def render(checks: Sequence[Check]) -> str:
 
 def main(words: Sequence[str]) -> int:
     """Print the checks; return 0 when something can record here, 2 when nothing can."""
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="ddptrace doctor",
         description="Say what this machine can record, and how to get what it lacks.",
         epilog="Exit code: 0 when torch and a way of recording are there, else 2.",

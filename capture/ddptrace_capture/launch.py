@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -54,47 +55,69 @@ def _one_run(options: Options, request: Request) -> int:
     try:
         variables = child.environment(options, os.environ)
         code = child.run(command, variables, is_nsys=command is not request.command)
+        return _gather(options, request, started_ns, code)
+    finally:
+        output_folder.clear(options.output)
+
+
+def _gather(options: Options, request: Request, started_ns: int, code: int) -> int:
+    """Put together what the ranks left, and return the exit code of the capture."""
+    try:
         records = rank_record.read_all(options.output)
         stages = rank_record.stages(options.output)
         problem = nsys_job.collect(options, records) if options.profiler == "nsys" else None
         if records:
             manifest.write(options, request.command, (started_ns, code), records)
-    finally:
-        output_folder.clear(options.output)
-    return _conclude(options, records, code, problem or _why_nothing(options, records, stages))
+    except OSError as error:
+        _say(f"{options.output}: the recording cannot be written: {error.strerror}")
+        return code or NOTHING_RECORDED
+    return _conclude(options, records, code, _why_nothing(options, records, stages, code, problem))
 
 
 def _conclude(
     options: Options, records: Sequence[Mapping[str, Any]], code: int, why_nothing: str
 ) -> int:
     folder = Path(options.output)
-    recorded = [
-        record
-        for record in records
-        if any((folder / part["file"]).is_file() for part in record["parts"])
-    ]
+    recorded = [record for record in records if _files(record, folder)]
     if not recorded:
         _say(f"nothing was recorded: {why_nothing}")
         return code or NOTHING_RECORDED
     for record in records:
-        if record["problem"]:
-            _say(f"rank {record['rank']['rank']}: {record['problem']}")
-    _say(f"recorded {_summary(recorded)}; next: ddptrace report {options.output}")
+        problem = manifest.problem(record, folder, code)
+        if problem:
+            _say(f"rank {record['rank']['rank']}: {problem}")
+    _say(f"recorded {_summary(recorded)}; next: ddptrace report {shlex.quote(options.output)}")
     return code
+
+
+def _files(record: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Return a rank's files, also one that it had no time to tell of."""
+    told = [folder / part["file"] for part in record["parts"]]
+    found = [*told, *folder.glob(f"rank{record['rank']['rank']}.*.gz")]
+    return [path for path in found if path.is_file()]
 
 
 def _summary(recorded: Sequence[Mapping[str, Any]]) -> str:
     first = recorded[0]
     parts = " and ".join(
-        f"{len(part['marks'])} steps ({' and '.join(part['activities'])})"
+        f"{_steps(len(part['marks']))} ({' and '.join(part['activities'])})"
         for part in first["parts"]
     )
-    ranks = f"{len(recorded)} of {first['world_size']} ranks, {parts} each"
-    if not all(record["unprofiled"] for record in recorded):
+    ranks = f"{len(recorded)} of {first['world_size']} ranks" + (f", {parts} each" if parts else "")
+    if not all(record["unprofiled"] and record["parts"] for record in recorded):
         return ranks
     plain = _typical_ms([record["unprofiled"]["step_ns"] for record in recorded])
-    slowed = _typical_ms([record["parts"][0]["step_ns"] for record in recorded])
+    # As in the report, the first of three or more steps does not count.
+    slowed = _typical_ms([_but_the_first(record["parts"][0]["step_ns"]) for record in recorded])
     return f"{ranks}, {plain:.2f} ms a step without the profiler and {slowed:.2f} ms with it"
+
+
+def _but_the_first(step_ns: Sequence[int]) -> Sequence[int]:
+    return step_ns[1:] if len(step_ns) >= 3 else step_ns
+
+
+def _steps(count: int) -> str:
+    return f"{count} step" if count == 1 else f"{count} steps"
 
 
 def _typical_ms(step_ns: Sequence[Sequence[int]]) -> float:
@@ -103,9 +126,22 @@ def _typical_ms(step_ns: Sequence[Sequence[int]]) -> float:
     return median(longest) / 1e6
 
 
-def _why_nothing(options: Options, records: Sequence[Mapping[str, Any]], stages: set[str]) -> str:
+def _why_nothing(
+    options: Options,
+    records: Sequence[Mapping[str, Any]],
+    stages: set[str],
+    code: int,
+    nsys_problem: str | None,
+) -> str:
     if records:
-        return _too_short(options, records)
+        return _why_no_rank(options, records, code, nsys_problem)
+    if code and "torch" in stages:
+        return f"the job ended with exit code {code} before its first step"
+    if "torch" in stages and options.step_mark is not None:
+        return (
+            f"nothing named {options.step_mark!r} ended a step: no function of the script "
+            "(module:function elsewhere), no record_function and no NVTX range"
+        )
     if "torch" in stages:
         return (
             "no step of an optimizer was seen; name what ends a step with --step-mark, or call "
@@ -119,22 +155,32 @@ def _why_nothing(options: Options, records: Sequence[Mapping[str, Any]], stages:
     )
 
 
-def _too_short(options: Options, records: Sequence[Mapping[str, Any]]) -> str:
-    problems = [record["problem"] for record in records if record["status"] == "failed"]
-    if problems:
-        return str(problems[0])
+def _why_no_rank(
+    options: Options, records: Sequence[Mapping[str, Any]], code: int, nsys_problem: str | None
+) -> str:
     chosen = [record for record in records if record["status"] != "not_chosen"]
     if not chosen:
         return f"no rank of the job is among --ranks {options.ranks}"
-    seen = max(record["steps_seen"] for record in chosen)
-    first = max(record["first_recorded"] for record in chosen)
+    # A recorder that failed knows best, then a rank whose job ended with an error.
+    chosen.sort(key=lambda record: (record["status"] != "failed", record["problem"] is None))
+    problem = manifest.problem(chosen[0], Path(options.output), code)
+    if chosen[0]["status"] == "failed":
+        return str(problem)
+    if nsys_problem or code:
+        return nsys_problem or f"rank {chosen[0]['rank']['rank']}: {problem}"
+    return _too_short(options, chosen)
+
+
+def _too_short(options: Options, records: Sequence[Mapping[str, Any]]) -> str:
+    seen = max(record["steps_seen"] for record in records)
+    first = max(record["first_recorded"] for record in records)
     if seen > first:
-        return str(chosen[0]["problem"] or "the job ended while it was being recorded")
+        return str(records[0]["problem"] or "the job ended while it was being recorded")
     warmup = max(min(options.warmup, seen // 3), 1)
     timed = max(min(options.timed, (seen - warmup - 2) // 2), 0)
     advice = f"; try --warmup {warmup} --timed {timed}" if seen - warmup - timed > 1 else ""
-    return f"the job made {seen} steps, and the recording would have begun after {first}{advice}"
+    return f"the job made {_steps(seen)}, and the recording would have begun after {first}{advice}"
 
 
 def _say(message: str) -> None:
-    sys.stderr.write(f"ddptrace: {message}\n")
+    sys.stderr.write(f"ddptrace: {' '.join(message.split())}\n")

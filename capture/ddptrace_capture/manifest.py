@@ -16,7 +16,12 @@ from ddptrace_capture.rank_record import write_whole
 KEY = "ddptrace_manifest"
 VERSION = 1
 
-_SECRET = re.compile(r"token|secret|passw|api[-_]?key|credential|auth", re.IGNORECASE)
+_SECRETS = {
+    "apikey", "auth", "authorization", "credential", "credentials", "key", "keys", "passphrase",
+    "passwd", "password", "pat", "pwd", "secret", "secrets", "token", "tokens",
+}  # fmt: skip
+_IN_ADDRESS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_IN_HEADER = re.compile(r"(?i)\b((?:proxy-)?authorization|cookie|x-[\w-]*(?:key|token)):.*")
 _HIDDEN = "***"
 
 
@@ -48,15 +53,19 @@ def without_secrets(command: Sequence[str]) -> list[str]:
     hide_next = False
     for word in command:
         name, equals, _ = word.partition("=")
-        is_secret = bool(_SECRET.search(name)) and (word.startswith("-") or bool(equals))
+        is_secret = _names_a_secret(name) and (word.startswith("-") or bool(equals))
         if hide_next and not word.startswith("-"):
             kept.append(_HIDDEN)
         elif is_secret and equals:
             kept.append(f"{name}={_HIDDEN}")
         else:
-            kept.append(word)
+            kept.append(_IN_HEADER.sub(rf"\1: {_HIDDEN}", _IN_ADDRESS.sub(_HIDDEN, word)))
         hide_next = is_secret and not equals
     return kept
+
+
+def _names_a_secret(name: str) -> bool:
+    return not _SECRETS.isdisjoint(re.split(r"[^a-z0-9]+", name.lower()))
 
 
 def _own_version() -> dict[str, str]:
@@ -75,27 +84,35 @@ def _told_options(options: Options) -> dict[str, Any]:
 
 def _rank(record: Mapping[str, Any], folder: Path, exit_code: int) -> dict[str, Any]:
     parts = [part for part in record["parts"] if (folder / part["file"]).is_file()]
+    rank = record["rank"]["rank"]
+    # A rank that was killed may have written a file and not told of it.
+    found = {
+        path.name for path in folder.glob(f"rank{rank}.*") if path.suffix in (".gz", ".sqlite")
+    }
     told = {
         **record["rank"],
         "status": record["status"],
-        "problem": record["problem"] or _problem(record, parts, exit_code),
+        "problem": problem(record, folder, exit_code),
         "steps_seen": record["steps_seen"],
-        "files": [part["file"] for part in parts],
+        "files": sorted(found | {part["file"] for part in parts}),
         "unprofiled": record["unprofiled"],
         "parts": parts,
         "ddp": record["ddp"],
     }
-    if not parts and told["status"] == "recorded":
+    if not told["files"] and told["status"] == "recorded":
         told["status"] = "incomplete"
     return told
 
 
-def _problem(record: Mapping[str, Any], parts: Sequence[object], exit_code: int) -> str | None:
+def problem(record: Mapping[str, Any], folder: Path, exit_code: int) -> str | None:
+    """Return why a rank has no recording, or no whole one; None when it has."""
+    if record["problem"] or record["status"] == "not_chosen":
+        return record["problem"]  # type: ignore[no-any-return]
     if record["status"] == "incomplete":
         return (
             f"its process ended in or after step {record['steps_seen']} without a word "
             f"(killed, or out of memory?); the job's exit code was {exit_code}"
         )
-    if record["status"] == "recorded" and not parts:
+    if not any((folder / part["file"]).is_file() for part in record["parts"]):
         return "its file was not written"
     return None

@@ -19,6 +19,7 @@ FEW_STEPS = 11
 """DDP's logger synchronises with the GPU in iterations 2 to 11, so a warm-up covers these."""
 TIMED_STEPS = 10
 RECORDED_STEPS = 3
+_MOST_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,8 @@ def rank_list(text: str) -> frozenset[int]:
             raise CaptureError(
                 f"--ranks {text[:40]}: give all, first-per-node, or numbers such as 0,3 or 0-7"
             )
+        if max(len(first), len(last)) > _MOST_DIGITS:
+            raise CaptureError(f"--ranks {text[:40]}: no job has so many ranks")
         if int(last or first) < int(first):
             raise CaptureError(f"--ranks {text[:40]}: {part.strip()} runs backwards")
         ranks.update(range(int(first), int(last or first) + 1))
@@ -108,6 +111,8 @@ def parse(words: Sequence[str]) -> Request:
     )
     if options.ranks not in ("all", "first-per-node"):
         rank_list(options.ranks)
+    if not options.output:
+        raise CaptureError("--output needs the name of a folder")
     if not command and not given.scrub:
         raise CaptureError(
             "no command is given; write it after two dashes: "
@@ -123,11 +128,12 @@ def _timed(asked: int | None, warmup: int | None) -> int:
     return TIMED_STEPS if warmup is None else min(TIMED_STEPS, max(warmup, 2))
 
 
-class _Parser(argparse.ArgumentParser):
+class OneLineParser(argparse.ArgumentParser):
     """Raises the one-line error of this package instead of printing a usage and leaving."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        raise CaptureError(f"{message}; see ddptrace capture --help")
+        """Raise the error."""
+        raise CaptureError(f"{message}; see {self.prog} --help")
 
 
 def _count(text: str) -> int:
@@ -145,7 +151,7 @@ def _count_above_zero(text: str) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the words before `--`."""
-    found = _Parser(
+    found = OneLineParser(
         prog="ddptrace capture",
         usage="ddptrace capture [options] -- COMMAND …",
         description="Record some steps of every rank of a training script, without a change to it.",

@@ -9,6 +9,7 @@ from ddptrace_capture import rank_record
 from ddptrace_capture.errors import CaptureError
 
 MANIFEST = "manifest.json"
+_BY_THE_WAY = (MANIFEST, rank_record.FOLDER)
 _OURS = ("rank*.pt.trace.json.gz", "rank*.sqlite", "ranks.sqlite", "*.nsys-rep", "*.qdstrm")
 
 
@@ -20,22 +21,26 @@ def prepare(output: str, *, force: bool) -> None:
     folder = Path(output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        owner = rank_record.owner(output)
+        if owner is not None:
+            raise CaptureError(f"{output}: another capture (process {owner}) is writing there")
         earlier = _earlier(folder)
-        if earlier and not force:
+        # What a capture that recorded nothing has left is no recording.
+        if any(path.name not in _BY_THE_WAY for path in earlier) and not force:
             raise CaptureError(
                 f"{output}: holds a recording already ({earlier[0].name}); give another folder "
                 "with -o, or --force to overwrite it"
             )
         for path in earlier:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        rank_record.folder_of(output).mkdir()
+        rank_record.make_folder(output)
     except OSError as error:
         raise CaptureError(f"{output}: cannot be written: {error.strerror}") from error
 
 
 def _earlier(folder: Path) -> list[Path]:
     found = [path for pattern in _OURS for path in sorted(folder.glob(pattern))]
-    more = [folder / MANIFEST, folder / rank_record.FOLDER]
+    more = [folder / name for name in _BY_THE_WAY]
     return found + [path for path in more if path.exists()]
 
 

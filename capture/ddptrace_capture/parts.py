@@ -7,7 +7,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -82,7 +82,13 @@ class Marks:
 class TorchRecording:
     """Records with torch.profiler: CUDA alone for the figures, everything for the causes."""
 
-    def __init__(self, part: Part, rank: Rank, options: Options) -> None:
+    def __init__(
+        self,
+        part: Part,
+        rank: Rank,
+        options: Options,
+        ours: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         from torch.profiler import ProfilerActivity, _KinetoProfile
 
         cuda = [ProfilerActivity.CUDA] if rank.cuda else []
@@ -94,25 +100,29 @@ class TorchRecording:
             with_stack=full and options.with_stack,
         )
         self._activities = [*(["cpu"] if cpu else []), *(["cuda"] if cuda else [])]
+        self._ours = ours
         self._part = part
         self._rank = rank
         infix = "" if full else f".{part}"
         self._target = Path(options.output) / f"rank{rank.rank}{infix}.pt.trace.json.gz"
         self._marks = Marks(cuda=rank.cuda)
-        self._running: Callable[[], None] | None = None
+        self._prepared = False
+        self._running = False
         self._thread = (os.getpid(), threading.get_native_id())
 
     def prepare(self) -> None:
         """See `Recording`."""
-        with warnings.catch_warnings():
+        with self._ours(), warnings.catch_warnings():
             # torch tells everybody that one profiler keeps one recording: here it makes only one.
             warnings.filterwarnings("ignore", message=".*Profiler clears events")
             self._profile.prepare_trace()
+        self._prepared = True
 
     def start(self, step: int) -> None:
         """See `Recording`."""
-        self._profile.start_trace()
-        self._running = self._profile.stop_trace
+        with self._ours():
+            self._profile.start_trace()
+        self._prepared, self._running = False, True
         self._marks.start(step)
 
     def tick(self, *, last: bool) -> None:
@@ -132,22 +142,28 @@ class TorchRecording:
 
     def abandon(self) -> None:
         """See `Recording`."""
-        with suppress(Exception):
+        with suppress(Exception), self._ours():
+            if self._prepared:  # only what has begun can end
+                self._profile.start_trace()
+                self._prepared, self._running = False, True
             self._end()
 
     def _end(self) -> None:
-        running, self._running = self._running, None
-        if running is not None:
-            running()
+        if self._running:
+            self._running = False
+            with self._ours():
+                self._profile.stop_trace()
 
     def _write(self, marks: list[StepMark]) -> None:
-        plain = self._target.with_name(f".{self._target.name}.plain")
+        hidden = f".{self._target.name}"
+        plain = self._target.with_name(f"{hidden}.plain")
         about = {"part": self._part, **self._rank.identity()}
         try:
             self._profile.export_chrome_trace(str(plain))
             finish(plain, self._target, marks, self._thread, about)
         finally:
-            plain.unlink(missing_ok=True)
+            for left in self._target.parent.glob(f"{hidden}.*"):
+                left.unlink(missing_ok=True)
 
 
 class NsysRecording:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = ".capture"
+_OWNER = "owner"
 
 
 def folder_of(output: str) -> Path:
@@ -15,11 +16,29 @@ def folder_of(output: str) -> Path:
     return Path(output) / FOLDER
 
 
+def make_folder(output: str) -> None:
+    """Make the ranks' folder, owned by this process."""
+    folder_of(output).mkdir()
+    (folder_of(output) / _OWNER).write_text(str(os.getpid()), encoding="ascii")
+
+
+def owner(output: str) -> int | None:
+    """Return the process that is recording into a folder right now; None when none is."""
+    try:
+        pid = int((folder_of(output) / _OWNER).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+    return pid if _is_running(pid) else None
+
+
 def write_whole(path: Path, document: object) -> None:
     """Write a JSON document so that a reader sees all of it or nothing."""
     partly = path.with_name(f".{path.name}.{os.getpid()}")
-    partly.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    partly.replace(path)
+    try:
+        partly.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        partly.replace(path)
+    finally:
+        partly.unlink(missing_ok=True)
 
 
 def read_all(output: str) -> list[dict[str, Any]]:
@@ -51,7 +70,7 @@ def note_process(output: str, stage: str) -> None:
 
 def stages(output: str) -> set[str]:
     """Return the stages that any process came to."""
-    return {path.stem for path in folder_of(output).iterdir()}
+    return {path.stem for path in folder_of(output).glob("*")}
 
 
 def _is_running(pid: int) -> bool:

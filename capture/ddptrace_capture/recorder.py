@@ -16,10 +16,16 @@ from ddptrace_capture.boundaries import Boundaries
 from ddptrace_capture.ddp import ddp_modules
 from ddptrace_capture.errors import CaptureError
 from ddptrace_capture.options import Options
+from ddptrace_capture.other_profilers import OtherProfilers
 from ddptrace_capture.parts import NsysRecording, Recorded, Recording, TorchRecording
 from ddptrace_capture.rank import Rank, this_rank, versions
 from ddptrace_capture.schedule import Part, Phase, first_recorded, plan
 from ddptrace_capture.timing import StepClock, Times
+
+_ONE_AT_A_TIME = (
+    "the script uses torch.profiler itself, which records for one at a time; switch that off, or "
+    "record other steps with --warmup"
+)
 
 
 class Recorder:
@@ -45,6 +51,7 @@ class Recorder:
         self._failed = False
         self.done = False
         self._boundaries = Boundaries(self.on_step, options.step_mark, self._give_up)
+        self._others = OtherProfilers(self._make_way)
 
     def on_step(self) -> None:
         """Go on with the schedule: the job has ended a step."""
@@ -85,9 +92,8 @@ class Recorder:
         """Find out who this is; False when the rank is not this process's to record."""
         rank = this_rank()
         if not rank_record.claim(self._options.output, rank.rank):
-            self.done = True
-            self._boundaries.close()
-            _log(rank.rank, "another process of the job has this rank already; this one sleeps on")
+            self._close()
+            _log(rank.rank, "an earlier or another process of the job has recorded this rank")
             return False
         self._rank, self._pid = rank, os.getpid()
         self._versions = versions()
@@ -130,7 +136,9 @@ class Recorder:
             if not self._who.cuda:
                 raise CaptureError("nsys records GPUs, and this job uses none: --profiler torch")
             return NsysRecording(self._who)
-        return TorchRecording(part, self._who, self._options)
+        if self._others.active:
+            raise CaptureError(_ONE_AT_A_TIME)
+        return TorchRecording(part, self._who, self._options, self._others.ours)
 
     def _tick(self, phase: Phase, *, last: bool) -> None:
         if phase.kind == "timed" and self._clock is not None:
@@ -155,20 +163,30 @@ class Recorder:
         recorded = recording.stop() if recording is not None else None
         if recorded is not None:
             self._parts.append(recorded)
+            self._save("incomplete", None)  # before anything else may end the process
 
     def _finish(self) -> None:
-        self._boundaries.close()
+        self._close()
         self._ddp = ddp_modules()
         self._save("recorded" if self._chosen else "not_chosen", None)
+
+    def _close(self) -> None:
+        """Leave nothing behind in torch."""
         self.done = True
+        self._boundaries.close()
+        self._others.close()
+
+    def _make_way(self) -> None:
+        """End a recording before the script begins one of its own."""
+        if isinstance(self._recording, TorchRecording):
+            self._give_up(CaptureError(_ONE_AT_A_TIME))
 
     def _at_exit(self) -> None:
         """Keep the whole steps that were recorded: the job ends before the schedule does."""
         if self.done or not self._is_mine():
             return
-        self.done = True
         try:
-            self._boundaries.close()
+            self._close()
             phase = self._phase_of(self._completed)
             self._leave(phase)
             if self._recording is not None:
@@ -180,7 +198,7 @@ class Recorder:
 
     def _why_short(self) -> str:
         error = getattr(sys, "last_value", None)
-        how = f" with {type(error).__name__}: {error}"[:300] if error is not None else ""
+        how = f" with {_said(error)}"[:300] if error is not None else ""
         return (
             f"the job ended{how} after {self._completed} steps; {self._end} make a whole recording"
         )
@@ -191,10 +209,9 @@ class Recorder:
         for action in (self._abandon, lambda: self._save_failure(error)):
             _quietly(action)
         if not (self._options.stop_after and self._phases):
-            self.done = True
-            _quietly(self._boundaries.close)
+            _quietly(self._close)
         who = self._rank.rank if self._rank else None
-        _log(who, f"recording stopped: {' '.join(_said(error).split())}")
+        _log(who, f"recording stopped: {_said(error)}")
 
     def _abandon(self) -> None:
         if self._recording is not None:
@@ -221,9 +238,12 @@ class Recorder:
         rank_record.write_whole(path, document)
 
 
-def _said(error: Exception) -> str:
-    """Return an error's words, after its name unless they are written for the user."""
-    return str(error) if isinstance(error, CaptureError) else f"{type(error).__name__}: {error}"
+def _said(error: BaseException) -> str:
+    """Return an error's words in one line, after its name unless they are written for the user."""
+    words = " ".join(str(error).split())
+    if isinstance(error, CaptureError):
+        return words
+    return ": ".join(filter(None, (type(error).__name__, words)))
 
 
 def _quietly(action: Callable[[], None]) -> None:

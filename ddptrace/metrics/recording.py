@@ -115,11 +115,15 @@ def _by_part(facts: RankFacts) -> dict[Part, dict[int, int]]:
 
 
 def _by_step(part: RecordedPart) -> dict[int, int]:
-    """Return the times of a part's steps by their numbers, or by their places without marks."""
+    """Return the times of a part's steps by their numbers, or by their places without marks.
+
+    As in the summary the first of three or more does not count: the profiler begins in it.
+    """
     numbers = [mark.index for mark in part.marks]
     if len(numbers) != len(part.step_ns):
-        return dict(enumerate(part.step_ns))
-    return dict(zip(numbers, part.step_ns, strict=True))
+        numbers = list(range(len(part.step_ns)))
+    first = 1 if len(numbers) >= 3 else 0
+    return dict(zip(numbers[first:], part.step_ns[first:], strict=True))
 
 
 def _median_of_longest(ranks: Iterable[Mapping[int, int]]) -> int | None:

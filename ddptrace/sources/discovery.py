@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddptrace.errors import RunError, UsageError
-from ddptrace.sources.manifest import is_manifest
+from ddptrace.sources.manifest import is_manifest, read_manifests
 from ddptrace.sources.nsys_files import NOT_EXPORTED_SUFFIXES, SQLITE_SUFFIX, is_exported
 from ddptrace.sources.nsys_parquet import STRINGS_FILE, is_parquet_export
 from ddptrace.wording import listed, one_line
@@ -132,6 +132,11 @@ def _only_manifests(paths: Sequence[Path]) -> str:
 
 def _nothing_in(paths: Sequence[Path]) -> str:
     folder = ", ".join(map(str, paths))
+    told = read_manifests(paths).manifest
+    reasons = {} if told is None else {each.rank: each.problem for each in told.ranks}
+    if any(reasons.values()):
+        said = "; ".join(f"rank {rank}: {reason}" for rank, reason in reasons.items() if reason)
+        return f"{folder}: no rank was recorded: {said}"
     return (
         f"{folder}: no traces here (.json, .json.gz, or .sqlite of Nsight Systems); export one a "
         "rank with torch.profiler's export_chrome_trace(f'rank{rank}.json.gz')"
