@@ -48,6 +48,10 @@ def test_one_that_steps_every_tenth_time_only_ends_nothing():
     assert ends(order, settle_after=33) == order.replace("X", ".")
 
 
+def test_a_rare_one_that_steps_first_does_not_hold_up_the_warm_up():
+    assert ends(("X" + "A" * 10) * 2) == "X.AAAAAAAAA" + ".AAAAAAAAAA"
+
+
 def test_one_that_stepped_once_ends_nothing():
     assert ends("AAXAAAA", settle_after=4) == "AA.AAAA"
 

@@ -31,7 +31,8 @@ class Leader:
     """Tells which of several optimizers ends an iteration with its step.
 
     It is the rarest of those that step again and again (of a generator and its discriminator the
-    one that ends the round), the last in order among equals. Until `settle` it is the first seen.
+    one that ends the round), the last in order among equals. Until `settle` it is the one with the
+    most steps, the first among equals.
     All ranks must choose alike, so only the order of the steps counts. An optimizer that is made
     anew for the same parameters is the same one.
     """
@@ -48,9 +49,12 @@ class Leader:
         self._now += 1
         seen = self._seen.setdefault(key, _Seen(0, self._now, self._now, is_alive))
         seen.steps, seen.last, seen.is_alive = seen.steps + 1, self._now, is_alive
-        if self._leader is None or self._is_gone(self._seen[self._leader]):
+        if self._leader is None or self._gives_way(self._seen[self._leader], seen):
             self._leader = key
         return key == self._leader
+
+    def _gives_way(self, leader: _Seen, other: _Seen) -> bool:
+        return self._is_gone(leader) or (not self._settled and other.steps > leader.steps)
 
     def settle(self) -> bool:
         """Choose by what was seen so far, once; tell whether the choice is another one now."""
