@@ -129,8 +129,13 @@ def _pattern(expression: str, option: str) -> re.Pattern[str]:
         ) from error
 
 
+_MOST_DIGITS = 18  # of a step's number: more do not fit 64 bits
+
+
 def step_range_patterns(expression: str | None) -> Patterns:
     """Return what names a step among NVTX ranges, best first: the user's pattern, or the usual."""
+    if expression == "":
+        raise UsageError("--step-range: an empty expression is in every name; name your ranges")
     return _STEP_RANGES if expression is None else (_pattern(expression, "--step-range"),)
 
 
@@ -142,7 +147,7 @@ def range_number(pattern: re.Pattern[str], name: str) -> int | None:
     found = pattern.search(name)
     groups = [text for text in (found.groups() if found else ()) if text and text.isdecimal()]
     told = groups or re.findall(r"\d+", re.sub(_RANGE_TAIL + r"\Z", "", name))
-    return int(told[0]) if len(told) == 1 else None
+    return int(told[0]) if len(told) == 1 and len(told[0]) <= _MOST_DIGITS else None
 
 
 def is_call_category(category: str) -> bool:

@@ -22,8 +22,9 @@ def listed(words: Collection[str]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: "1 file", "2 files"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    """Return a number with its noun: "1 file", "2 files", "2 launches"."""
+    plural = "es" if noun.endswith(("s", "ch")) else "s"
+    return f"{number} {noun}{'' if number == 1 else plural}"
 
 
 def ranges(numbers: Collection[int]) -> str:

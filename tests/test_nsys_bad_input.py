@@ -289,3 +289,55 @@ def test_the_reader_says_what_is_wrong_in_python_too(tmp_path):
     (tmp_path / "rank0.sqlite").write_bytes(b"")
     with pytest.raises(TraceFileError, match="0 bytes"):
         load_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("NVTX_EVENTS", "start", 2**63 - 1),
+        ("NVTX_EVENTS", "start", -(2**63)),
+        ("NVTX_EVENTS", "start", 1e300),
+        ("NVTX_EVENTS", "start", "abc"),
+        ("NVTX_EVENTS", "end", 2**63 - 1),
+        ("NVTX_EVENTS", "end", "abc"),
+        ("NVTX_EVENTS", "globalTid", "abc"),
+        ("NVTX_EVENTS", "globalTid", 1e300),
+        ("NVTX_EVENTS", "textId", 10**6),
+        ("ThreadNames", "globalTid", "x"),
+        ("TARGET_INFO_SESSION_START_TIME", "utcEpochNs", 2**63 - 1),
+    ],
+)
+def test_an_odd_value_costs_what_it_is_of_and_no_traceback(tmp_path, monkeypatch, change):
+    table, column, value = change
+    path = plain().row("ThreadNames", nameId=1, globalTid=5).write(tmp_path / "rank0.sqlite")
+    with closing(sqlite3.connect(path)) as connection:
+        text = ", text = NULL" if column == "textId" else ""
+        connection.execute(f"UPDATE {table} SET {column} = ?{text}", (value,))
+        connection.commit()
+    done = quick(monkeypatch, path)
+    assert done.returncode == 0
+    assert "e+" not in done.stdout
+
+
+def test_a_schema_that_is_no_text_is_one_line(tmp_path, monkeypatch):
+    path = plain().write(tmp_path / "rank0.sqlite")
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"CREATE TABLE", b"CREATE \xff\xfeBLE", 1))
+    assert_refused(quick(monkeypatch, path), "rank0.sqlite")
+
+
+def test_a_view_that_no_longer_works_is_nobodys_concern(tmp_path, monkeypatch):
+    path = plain().write(tmp_path / "rank0.sqlite")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE VIEW theirs AS SELECT * FROM gone")
+    assert quick(monkeypatch, path).returncode == 0
+
+
+def test_a_link_to_itself_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "loop.sqlite").symlink_to(tmp_path / "loop.sqlite")
+    assert_refused(quick(monkeypatch, tmp_path / "loop.sqlite"), "loop.sqlite")
+
+
+def test_a_pipe_by_the_name_of_an_export_is_one_line(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "run.sqlite")
+    assert_refused(quick(monkeypatch, tmp_path / "run.sqlite"), "is no file")

@@ -177,3 +177,56 @@ def test_a_bad_expression_is_refused_before_anything_is_read(tmp_path, expressio
     Kineto().step(0, 0, 9).gpu(1, 2).write(tmp_path / "rank0.json")
     with pytest.raises(UsageError, match="--step-range"):
         load_run(tmp_path, step_range=expression)
+
+
+def test_ranges_of_a_thread_that_runs_beside_the_loop_are_no_steps(tmp_path):
+    beside = {"thread": Nsys().thread + 1}
+    found = steps(tmp_path, ("step 1", 0, 400), ("step 1", 150, 550, beside), ("step 2", 400, 900))
+    assert found == [(1, "step 1"), (2, "step 2")]
+
+
+def test_ranges_of_threads_that_take_turns_are_all_steps(tmp_path):
+    other = {"thread": Nsys().thread + 1}
+    found = steps(tmp_path, ("step 1", 0, 400), ("step 2", 400, 900, other))
+    assert found == [(1, "step 1"), (2, "step 2")]
+
+
+def test_a_range_of_no_length_is_no_step(tmp_path):
+    found = steps(tmp_path, ("step 1", 0, 400), ("step 2", 450, 440), ("step 3", 500, 900))
+    assert found == [(1, "step 1"), (3, "step 3")]
+
+
+def test_a_lone_range_that_the_recording_ended_in_is_said(tmp_path):
+    assert steps(tmp_path, ("step 1", 0, None)) == [(None, None)]
+    assert "open_step" in codes(load_run(tmp_path))
+
+
+def test_an_empty_expression_is_refused(tmp_path):
+    Nsys().gpu(10, 20).write(tmp_path / "rank0.sqlite")
+    with pytest.raises(UsageError, match="an empty expression is in every name"):
+        load_run(tmp_path, step_range="")
+
+
+def test_a_number_beyond_64_bits_is_none(tmp_path):
+    assert steps(tmp_path, (f"step {10**25}", 0, 900)) == [(0, f"step {10**25}")]
+
+
+def test_launches_lost_after_the_first_step_are_counted(tmp_path):
+    nsys = Nsys().step(1, 0, 500).step(2, 500, 1000)
+    for at in range(100, 1000, 100):
+        lost = {"correlationId": 0} if at in (300, 600, 700) else {}
+        nsys.gpu(at + 20, at + 90, launch=at + 10, **lost)
+    nsys.write(tmp_path / "rank0.sqlite")
+    (said,) = [
+        each.message
+        for each in load_run(tmp_path).all_warnings
+        if each.code == "launches_not_recorded"
+    ]
+    assert "the launch of 2 operations of 3 was not recorded" in said
+
+
+def test_work_of_before_the_recording_is_no_lost_launch(tmp_path):
+    nsys = Nsys().step(1, 0, 500).step(2, 500, 900).gpu(100, 200)
+    nsys.gpu(210, 220, correlationId=0).gpu(600, 700).gpu(700, 800)
+    nsys.write(tmp_path / "rank0.sqlite")
+    assert "launches_not_recorded" not in codes(load_run(tmp_path))

@@ -60,13 +60,21 @@ def find(paths: Sequence[str | Path]) -> Found:
 
 def _distinct(paths: Sequence[Path], known: Sequence[Path]) -> list[Path]:
     """Return the paths of different files, links after what they point to, without known ones."""
-    seen = {path.resolve() for path in known}
+    seen = {_real(path) for path in known}
     kept = []
     for path in sorted(paths, key=Path.is_symlink):
-        if path.resolve() not in seen:
-            seen.add(path.resolve())
+        real = _real(path)
+        if real not in seen:
+            seen.add(real)
             kept.append(path)
     return kept
+
+
+def _real(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:  # the latter from a loop, before Python 3.13
+        raise RunError(f"{one_line(path)}: cannot be opened: its links lead nowhere") from error
 
 
 def _expanded(paths: Sequence[str | Path]) -> list[Path]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ddptrace import kernels
 from ddptrace.kernels import Kind
-from ddptrace.model import Trace, Warn
+from ddptrace.model import NEVER_NS, Trace, Warn
 from ddptrace.sources.kineto import Reading
 from ddptrace.sources.names import Names
 from ddptrace.sources.streams import Cut
@@ -57,7 +57,37 @@ def of_reading(reading: Reading, *, dropped: int, cut: Cut) -> tuple[Warn, ...]:
 
 def of_trace(trace: Trace) -> tuple[Warn, ...]:
     """Return the warnings about what the recording holds."""
-    return (*_likely_comm(trace), *_lost_graphs(trace), *_measured_host(trace))
+    return (
+        *_likely_comm(trace),
+        *_lost_graphs(trace),
+        *_lost_launches(trace),
+        *_measured_host(trace),
+    )
+
+
+def _lost_launches(trace: Trace) -> list[Warn]:
+    """Warn of operations that no step can be given, since their launch was not recorded.
+
+    Those in the first step may have been launched before the recording, so they do not count.
+    """
+    ops, marks = trace.ops, trace.marks
+    if trace.device == "host" or not marks:
+        return []
+    own = (ops.launch_ns >= marks[0].end_ns) & (ops.launch_ns < marks[-1].end_ns)
+    if not own.any():
+        return []
+    inside = (ops.start_ns > ops.start_ns[own].min()) & (ops.start_ns < ops.start_ns[own].max())
+    lost = int(((ops.launch_ns == NEVER_NS) & inside).sum())
+    if not lost:
+        return []
+    return [
+        Warn(
+            "launches_not_recorded",
+            f"{trace.path}: the launch of {counted(lost, 'operation')} of {int(inside.sum())} was "
+            "not recorded, so their step is unknown and windows may be wrong; record again, with "
+            "fewer steps",
+        )
+    ]
 
 
 def missing_comm(trace: Trace) -> Warn | None:

@@ -96,7 +96,7 @@ def _from_binary(range_: Range, schemas: Schemas) -> dict[str, Any]:
     return {
         name: struct.unpack_from(_NUMBERS[kind], content, offset)[0]
         for name, kind, offset in schemas.get((range_.domain, schema), [])
-        if kind in _NUMBERS and offset + struct.calcsize(_NUMBERS[kind]) <= len(content)
+        if kind in _NUMBERS and 0 <= offset <= len(content) - struct.calcsize(_NUMBERS[kind])
     }
 
 

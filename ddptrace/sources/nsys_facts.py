@@ -23,6 +23,8 @@ _VARIABLE = re.compile(r"(RANK|WORLD_SIZE)=\"?(\d{1,6})\"?$")
 _NOTEWORTHY = frozenset({2, 3})  # warnings and errors; 1 is information, 4 is chatter
 _LARGEST_WORLD = 1_000_000
 
+_LATEST_NS = 1 << 62  # beyond it a stamp plus an event's time is no 64-bit number
+
 
 @dataclass(frozen=True, slots=True)
 class Session:
@@ -67,7 +69,7 @@ def read_session(store: Store) -> Session:
     gpus = store.rows(first_table(store, "TARGET_INFO_GPU", "TARGET_INFO_CUDA_GPU"), ("id", "name"))
     devices = store.rows("TARGET_INFO_CUDA_DEVICE", ("pid", "cudaId", "gpuId"))
     return Session(
-        start_ns=next((ns for ns in start if isinstance(ns, int) and ns > 0), None),
+        start_ns=next((ns for ns in start if isinstance(ns, int) and 0 < ns < _LATEST_NS), None),
         variables=_variables([str(value) for name, value in captured if _is_variable(name)]),
         versions=_versions(exported, _pairs(store, "TARGET_INFO_SYSTEM_ENV")),
         gpus={number: one_line(name).strip() for number, name in gpus if name},
@@ -107,7 +109,7 @@ def backward_threads(store: Store) -> IntArray:
     found = [
         thread
         for thread, name in rows
-        if thread is not None and kernels.is_backward_thread(texts.get(name, ""))
+        if isinstance(thread, int) and kernels.is_backward_thread(texts.get(name, ""))
     ]
     return np.array(found, np.int64)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from ddptrace.errors import ForeignFileError
+from ddptrace.errors import ForeignFileError, TraceFileError
 from ddptrace.sources.nsys_parquet import is_parquet_export
 from ddptrace.sources.sqlite_pages import MAGIC
 from ddptrace.wording import one_line
@@ -40,8 +40,10 @@ def is_exported(path: Path) -> bool:
 
 
 def check_is_exported(path: Path) -> None:
-    """Raise ForeignFileError, with the command to run, for a recording that is no export."""
+    """Raise TraceFileError for what is no export: of a recording with the command to run."""
     name = path.name.lower()
+    if not (path.is_file() or path.is_dir()):
+        raise TraceFileError(one_line(path), "is no file: nothing can be read from it")
     if name.endswith(RECORDING_SUFFIXES):
         raise ForeignFileError(
             one_line(path),

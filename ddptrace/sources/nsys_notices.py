@@ -76,7 +76,7 @@ def calls_lost(path: str, *, unlaunched: bool) -> list[Warn]:
 
 def _opaque(graphs: Graphs) -> str:
     total_ns = int((graphs.end_ns - graphs.start_ns).sum())
-    launches = counted(graphs.start_ns.size, "graph launch").replace("launchs", "launches")
+    launches = counted(graphs.start_ns.size, "graph launch")
     return (
         f"{launches} ({total_ns / 1e3:,.0f} µs on the GPU) were traced as whole CUDA graphs: their "
         f"kernels, and any communication among them, are not visible; record with {_NODES}"
@@ -97,10 +97,8 @@ def only_graphs(path: str, graphs: Graphs) -> TraceFileError:
 def no_gpu_work(path: str, launches: int) -> TraceFileError:
     """Return the error for a report without GPU operations."""
     if launches:
-        noun = "kernel launch" if launches == 1 else "kernel launches"
-        return TraceFileError(
-            path, f"{launches} {noun} but no GPU kernels in this report. {_CAUSES}"
-        )
+        launched = counted(launches, "kernel launch")
+        return TraceFileError(path, f"{launched} but no GPU kernels in this report. {_CAUSES}")
     return TraceFileError(
         path,
         "holds no GPU work: record it with nsys profile --trace=cuda,nvtx, and let the capture "

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from ddptrace import kernels
 from ddptrace.kernels import Patterns
@@ -16,6 +17,7 @@ _RECORDER_MARK = re.compile(r"ddptrace rank=\d")
 _FIELD = re.compile(r"(\w+)=(\S+)")
 _INITIALS = kernels.STEP_RANGE_INITIALS + "dn"
 _MARK = 34
+_LARGEST = 1 << 61
 _RANGES = frozenset({59, 60, 70, 71})  # push and pop, start and end; the latter from a text file
 _COLUMNS = (
     *("start", "end", "eventType", "globalTid", "domainId"),
@@ -74,11 +76,17 @@ def read_ranges(store: Store, steps: Patterns, *, usual: bool) -> list[Range]:
     found = [
         Range(name, start, end, kind == _MARK, thread, domain, json or json_of.get(json_id), binary)
         for name, start, end, kind, thread, domain, json, json_id, binary in rows
-        if start is not None
-        and thread is not None
+        if _is_time(start)
+        and (end is None or _is_time(end))
+        and isinstance(thread, int)
         and (kind is None or kind == _MARK or kind in _RANGES)
     ]
     return sorted(found, key=lambda range_: range_.start_ns)
+
+
+def _is_time(value: object) -> bool:
+    """Tell whether a value is a whole number that can be moved and stays one of 64 bits."""
+    return isinstance(value, int) and abs(value) < _LARGEST
 
 
 def recorder_mark(ranges: Iterable[Range]) -> RecorderMark:
@@ -99,21 +107,42 @@ def _whole(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdecimal() and len(text) < 20 else None
 
 
-def step_marks(ranges: Sequence[Range], patterns: Patterns) -> tuple[list[Mark], int]:
+def step_marks(
+    ranges: Sequence[Range], patterns: Patterns, calls: Mapping[int, int]
+) -> tuple[list[Mark], int]:
     """Return a process's steps, and how many of them the recording ended in.
 
     They are those of the first pattern that any range has. A range inside another one of them is
-    no step of its own.
+    no step of its own. Where several threads name steps at the same time, such as one that fetches
+    data, they are those of the thread that calls the GPU most often.
     """
+    still_open = 0
     for pattern in patterns:
         named = [one for one in ranges if not one.is_mark and pattern.search(one.name)]
         if any(range_.end_ns is not None for range_ in named):
-            return _marks(named, pattern)
-    return [], 0
+            return _marks(_of_one_thread(named, calls), pattern)
+        still_open = still_open or len(named)
+    return [], still_open
+
+
+def _of_one_thread(named: Sequence[Range], calls: Mapping[int, int]) -> Sequence[Range]:
+    closed = sorted(filter(_is_closed, named), key=lambda one: one.start_ns)
+    beside = any(
+        one.thread != other.thread and other.start_ns < (one.end_ns or 0)
+        for one, other in pairwise(closed)
+    )
+    if not beside:
+        return named
+    busiest = max({one.thread for one in closed}, key=lambda thread: (calls.get(thread, 0), thread))
+    return [one for one in named if one.thread == busiest]
+
+
+def _is_closed(range_: Range) -> bool:
+    return range_.end_ns is not None and range_.end_ns > range_.start_ns
 
 
 def _marks(named: Sequence[Range], pattern: re.Pattern[str]) -> tuple[list[Mark], int]:
-    closed = [one for one in named if one.end_ns is not None]
+    closed = [one for one in named if _is_closed(one)]
     marks: list[Mark] = []
     numbers: list[int] = []
     for range_ in sorted(closed, key=lambda one: (one.start_ns, -(one.end_ns or 0))):
@@ -126,4 +155,4 @@ def _marks(named: Sequence[Range], pattern: re.Pattern[str]) -> tuple[list[Mark]
     if len(numbers) == len(marks):
         told = zip(numbers, marks, strict=True)
         marks = distinct([replace(mark, index=number) for number, mark in told])
-    return marks, len(named) - len(closed)
+    return marks, sum(one.end_ns is None for one in named)

@@ -51,9 +51,17 @@ class SqliteStore:
     def _catalogue(self) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
         found = self._connection.execute(
             "SELECT name, rootpage FROM sqlite_master WHERE type IN ('table', 'view')"
-        )
+        ).fetchall()
         roots = {str(name): int(root or 0) for name, root in found}
-        return roots, {name: tuple(column[1] for column in self._info(name)) for name in roots}
+        return roots, {name: self._columns_of(name, root) for name, root in roots.items()}
+
+    def _columns_of(self, name: str, root: int) -> tuple[str, ...]:
+        try:
+            return tuple(column[1] for column in self._info(name))
+        except sqlite3.OperationalError:
+            if root:
+                raise
+            return ()  # a view of somebody's that no longer works
 
     def _info(self, table: str) -> list[Row]:
         return self._connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
@@ -170,7 +178,9 @@ class SqliteStore:
                 f"WHERE {some}"
             ).fetchall()
         names = self.texts(row[1] for row in found if row[0] is None)
-        return [(names[row[1]] if row[0] is None else str(row[0]), *row[2:]) for row in found]
+        return [
+            (names.get(row[1], "") if row[0] is None else str(row[0]), *row[2:]) for row in found
+        ]
 
 
 def _condition(column: str, initials: str | None) -> str:
@@ -237,5 +247,8 @@ def said_in_one_line(path: str) -> Iterator[None]:
         else:
             what = f"cannot be read ({one_line(error)})"
         raise TraceFileError(path, what) from error
+    except UnicodeDecodeError as error:
+        # What SQLite says of a damaged schema may quote bytes that are no text.
+        raise TraceFileError(path, "is damaged (its schema is no text); export it again") from error
     except sqlite3.DatabaseError as error:
         raise TraceFileError(path, f"is damaged ({one_line(error)}); export it again") from error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ddptrace import kernels
 from ddptrace.intervals import IntArray
 from ddptrace.kernels import Kind, Patterns
@@ -48,7 +50,7 @@ def recording(report: Report, who: Identity) -> Recording:
     calls = of_process(tables.calls, place, tables.processes)
     graphs = of_process(tables.graphs, place, tables.processes)
     ranges = report.ranges.get(who.process, [])
-    marks, still_open = step_marks(ranges, report.steps)
+    marks, still_open = step_marks(ranges, report.steps, _calls_by_thread(calls.thread))
     host = host_ranges(calls, ranges, tables.names)
     names = Names(tuple(tables.names))
     lost_ns = lost_graphs(calls, work, graphs, names)
@@ -80,6 +82,11 @@ def recording(report: Report, who: Identity) -> Recording:
     )
     whole = replace(trace, comm_missing=missing is not None, warnings=warnings)
     return Recording(whole, who.rank)
+
+
+def _calls_by_thread(thread: IntArray) -> dict[int, int]:
+    threads, counts = np.unique(thread, return_counts=True)
+    return dict(zip(threads.tolist(), counts.tolist(), strict=True))
 
 
 def _partial(lost: int) -> str | None:

@@ -74,10 +74,16 @@ def _check_each_rank_once(traces: Sequence[Trace]) -> None:
         for first, second in pairwise(ordered):
             reason = _not_two_windows(first, second)
             if reason:
-                raise RunError(
-                    f"two files for rank {rank}: {first.path} and {second.path} ({reason})"
-                    f"{_absent(traces)}; keep the file of one run and rank"
-                )
+                raise RunError(f"{_twice(rank, first, second, reason)}{_absent(traces)}")
+
+
+def _twice(rank: int, first: Trace, second: Trace, reason: str) -> str:
+    if first.path == second.path:
+        return f"{first.path}: two of its processes are told to be rank {rank} ({reason})"
+    return (
+        f"two files for rank {rank}: {first.path} and {second.path} ({reason}); keep the file of "
+        "one run and rank"
+    )
 
 
 def _not_two_windows(first: Trace, second: Trace) -> str | None:
