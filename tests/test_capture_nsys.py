@@ -229,3 +229,24 @@ def test_both_are_two_runs_unless_the_first_failed(tmp_path, monkeypatch, code, 
     monkeypatch.setattr(launch, "_one_run", one_run)
     assert launch.capture(parse(words)) == code
     assert seen == runs
+
+
+@pytest.mark.parametrize(("name", "code"), [("kernel", 0), ("kernel of planted-secret", 2)])
+def test_scrub_says_what_it_removed_and_fails_where_a_secret_is_left(tmp_path, name, code):
+    path = tmp_path / "rank0.sqlite"
+    with sqlite3.connect(path) as database:
+        database.executescript(
+            "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);"
+            f"INSERT INTO StringIds VALUES (1, '{name}');"
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, demangledName INT);"
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 2, 1);"
+            "CREATE TABLE META_DATA_EXPORT (name TEXT, value TEXT);"
+            "CREATE TABLE TARGET_INFO_SYSTEM_ENV (name TEXT, value TEXT);"
+            "INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES ('E', 'A=1;HF_TOKEN=planted-secret');"
+        )
+    database.close()
+    command = [sys.executable, "-m", "ddptrace_capture", "--scrub", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (code, "")
+    assert done.stdout.startswith(f"{path}: removed 1 settings and variables")
+    assert ("HF_TOKEN" in done.stdout) is (code == 2)

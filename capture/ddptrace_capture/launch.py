@@ -40,9 +40,11 @@ def capture(request: Request) -> int:
 
 
 def _scrub(paths: Sequence[str]) -> int:
-    for path in paths:
-        sys.stdout.write(f"{path}: {scrub(Path(path))}\n")
-    return 0
+    """Clean files, and return 2 when a secret is left in one: in the name of a kernel or range."""
+    cleaned = {path: scrub(Path(path)) for path in paths}
+    for path, removed in cleaned.items():
+        sys.stdout.write(f"{path}: {removed}\n")
+    return 2 if any(removed.left for removed in cleaned.values()) else 0
 
 
 def _one_run(options: Options, request: Request) -> int:

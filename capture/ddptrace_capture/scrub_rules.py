@@ -68,7 +68,9 @@ def settings_tables(columns: Iterable[Column]) -> list[str]:
 
 def refers_to_string(column: Column) -> bool:
     """Tell whether a column holds ids of StringIds: nsys notes it, else by the column's name."""
-    if column.kind != "INTEGER" or column.table == "StringIds":
+    # Whoever has written the file again may call it INT or BIGINT, or not say a type at all.
+    is_integer = "INT" in column.kind or not column.kind
+    if not is_integer or column.table == "StringIds":
         return False
     if "REFERENCES" in column.comment:
         return "StringIds" in column.comment
