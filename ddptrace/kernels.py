@@ -54,6 +54,21 @@ _OPERATIONS = (
     "scatter",
     "barrier",
 )
+_GIVEN_IN_PARTS = frozenset({"all_gather", "reduce_scatter", "all_to_all", "gather", "scatter"})
+# The names that PyTorch's metadata uses, in small letters.
+_ELEMENT_BYTES = {
+    **dict.fromkeys(("byte", "char", "bool", "qint8", "quint8", "bits8"), 1),
+    **dict.fromkeys(("int8", "uint8", "int1", "float8_e5m2", "float8_e4m3fn"), 1),
+    **dict.fromkeys(("float8_e5m2fnuz", "float8_e4m3fnuz", "float8_e8m0fnu"), 1),
+    **dict.fromkeys(("short", "half", "bfloat16", "uint16", "int16", "float16", "bits16"), 2),
+    **dict.fromkeys(("int", "float", "qint32", "uint32", "int32", "float32", "complexhalf"), 4),
+    **dict.fromkeys(("long", "double", "uint64", "int64", "float64", "complexfloat"), 8),
+    "complexdouble": 16,
+}
+POINT_TO_POINT = frozenset({"send", "recv"})
+"""Transfers between two ranks, as metadata tells them; a kernel's name says both at once."""
+SIZES_MAY_DIFFER = frozenset({"all_to_all", "send_recv"})
+"""Operations whose ranks need not have arrays of one size."""
 GRADIENT_OPERATIONS = frozenset({"all_reduce", "reduce_scatter", "reduce"})
 _LAUNCH_CALL = re.compile(r"(?:cuda|cu|hip)(?:Ext)?(?:Module)?Launch(?!HostFunc)", re.IGNORECASE)
 _GRAPH_LAUNCH_CALL = re.compile(r"(?:cuda|cu|hip)GraphLaunch", re.IGNORECASE)
@@ -169,10 +184,40 @@ def is_likely_comm(name: str) -> bool:
 def collective_operation(name: str, told: str | None) -> str | None:
     """Return what a comm kernel does ("all_reduce", …), from its metadata, else from its name."""
     text = (told or name).lower().replace("_", "")
+    if text in POINT_TO_POINT:
+        return text
     for operation in _OPERATIONS:
         if operation.replace("_", "") in text:
             return operation
-    return "send_recv" if text in ("send", "recv") else None
+    return None
+
+
+def element_bytes(dtype: str) -> int | None:
+    """Return the size of one element of a type as PyTorch names it; None for an unknown one."""
+    return _ELEMENT_BYTES.get(dtype.lower())
+
+
+def whole_elements(operation: str | None, given: int, received: int, ranks: int) -> int | None:
+    """Return how many elements the whole array of a collective has, over all its ranks.
+
+    `given` and `received` are those of one rank, -1 where unknown like `ranks`; None when they do
+    not tell. The whole array is what NCCL's own tests count as the size.
+    """
+    known = max(given, received)
+    if known < 0:
+        return None
+    parts = {"all_gather": given, "gather": given, "reduce_scatter": received, "scatter": received}
+    part = parts.get(operation or "", -1)
+    # The known one may be more than the part times the ranks: parts can be of different sizes.
+    return max(part * ranks, known) if min(part, ranks) >= 0 else known
+
+
+def parts_of_whole(operation: str | None, ranks: int | None) -> int | None:
+    """Return how many times what one rank's call of the library was given is the whole array.
+
+    None when that depends on how many ranks there are, and this is unknown.
+    """
+    return ranks if operation in _GIVEN_IN_PARTS else 1
 
 
 def is_launch_call(name: str) -> bool:

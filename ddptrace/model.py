@@ -48,10 +48,10 @@ class Mark:
 class Ops:
     """Operations of one rank, one row each, sorted by start. GPU work, or host work on CPU runs.
 
-    `name` and `collective` (the operation of a comm kernel, such as "all_reduce") index
-    `Trace.names`; they, `device` and `stream` are -1 where the trace does not tell. `launch_ns` is
-    NEVER_NS for an operation without launch event; `thread`, which launched it, means nothing
-    then. `in_graph` marks the nodes of a CUDA graph, `in_backward` what the autograd engine
+    `name` indexes `Trace.names`; it, `device` and `stream` are -1 where the trace does not tell.
+    `launch_ns` is NEVER_NS for an operation without launch event; `thread`, which launched it,
+    means nothing then. `collective` is the row of a comm operation in `Trace.collectives`, -1 of
+    any other. `in_graph` marks the nodes of a CUDA graph, `in_backward` what the autograd engine
     launched.
     """
 
@@ -78,6 +78,40 @@ class Ops:
     def of(self, kind: Kind) -> Ops:
         """Return the operations of one kind."""
         return self.take(self.kind == kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A process group, or communicator, as a recording tells of it; None is not told.
+
+    `ranks` are those of the whole job; without them `size` may still be known.
+    """
+
+    name: str
+    ranks: tuple[int, ...] | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Collectives:
+    """What is told of a recording's comm operations: one row each, in no order of their own.
+
+    `operation` ("all_reduce", ...) indexes `Trace.names`, `group` indexes `Trace.groups`.
+    `size_bytes` is the whole array, `part_bytes` what one rank's call was given, for sources that
+    tell only that. `sequence` is the number of the call in its group; `source` and `destination`
+    are the ranks of a point-to-point transfer. Each is -1 where the trace does not tell.
+    """
+
+    operation: NDArray[np.int32]
+    group: NDArray[np.int32]
+    size_bytes: NDArray[np.int64]
+    part_bytes: NDArray[np.int64]
+    sequence: NDArray[np.int64]
+    source: NDArray[np.int32]
+    destination: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return int(self.operation.size)
 
 
 class HostKind(IntEnum):
@@ -107,13 +141,17 @@ class HostRanges:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a recording says about itself; None where it does not."""
+    """What a recording says about itself; None where it does not.
+
+    `gpu` tells the GPU of the process from all others in the world, unlike its number.
+    """
 
     world_size: int | None = None
     backend: str | None = None
     device_name: str | None = None
     process: str | None = None
     host: str | None = None
+    gpu: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
 
 
@@ -138,6 +176,8 @@ class Trace:
     host: HostRanges
     marks: tuple[Mark, ...]
     facts: Facts
+    collectives: Collectives
+    groups: tuple[Group, ...] = ()
     part: Part | None = None
     lost_graph_launch_ns: tuple[int, ...] = ()
     comm_missing: bool = False

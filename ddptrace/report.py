@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ddptrace.errors import RunError, UsageError
+from ddptrace.metrics.collective_rows import Collective, collective_rows
+from ddptrace.metrics.collectives import Collected, collect, unmatched_counts, waits
+from ddptrace.metrics.exposure import with_exposure
+from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.recording import (
     Recording,
     RunPart,
@@ -20,6 +24,7 @@ from ddptrace.metrics.recording import (
 )
 from ddptrace.metrics.steps import StepMetrics, step_metrics
 from ddptrace.metrics.summary import Summary, kept_rows, longest_by_step, summarize
+from ddptrace.metrics.timebase import Timebase, timebase
 from ddptrace.metrics.timeline import RankTimeline, clipped, rank_timeline
 from ddptrace.model import Device, Run, Source, Trace, Warn
 from ddptrace.wording import ranges
@@ -57,6 +62,7 @@ class RunFacts:
     missing_reasons: dict[str, str] = field(default_factory=dict)
     parts: list[RunPart] | None = None
     recording: Recording | None = None
+    unmatched_collectives: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +110,7 @@ class Report:
 
     run: RunFacts
     steps: list[StepMetrics]
-    collectives: list[dict[str, Any]]
+    collectives: list[Collective]
     summary: Summary
     diagnosis: Diagnosis
     timeline: Timeline | None
@@ -128,28 +134,44 @@ class Report:
 
 def analyze(run: Run) -> Report:
     """Return the report of a run; RunError when no recording of it has a step with GPU work."""
-    traces = run.figures
-    recordings = [step_metrics(trace) for trace in traces]
+    by_rank: dict[int, list[Recorded]] = defaultdict(list)
+    for trace in run.figures:
+        by_rank[trace.rank].append(Recorded.of(trace))
+    collected = collect(by_rank, run.world_size)
+    places = [(rank, number) for rank, mine in by_rank.items() for number in range(len(mine))]
+    recordings = [_rows(collected, rank, number) for rank, number in places]
     if not any(recordings):
         raise _no_steps(run)
-    origins = _origins(traces, recordings)
+    base = timebase(by_rank)
     summary = summarize(recordings)
     steps = [
-        replace(row, start_ns=row.start_ns - origin, end_ns=row.end_ns - origin)
-        for rows, origin in zip(recordings, origins, strict=True)
+        _moved(row, base.origin_ns[rank][number])
+        for rows, (rank, number) in zip(recordings, places, strict=True)
         for row in rows
     ]
     return Report(
-        run=_facts(run, origins, _step_warnings(traces, recordings)),
+        run=_facts(run, base, collected, _step_warnings(run.figures, recordings)),
         steps=sorted(steps, key=lambda row: (row.rank, row.start_ns)),
-        collectives=[],
+        collectives=collective_rows(collected, base),
         summary=summary,
         diagnosis=Diagnosis(None, _headline(kept_rows(recordings), summary), []),
         timeline=Timeline(
-            [rank_timeline(trace, origin) for trace, origin in zip(traces, origins, strict=True)]
+            [
+                rank_timeline(by_rank[rank][number], base.origin_ns[rank][number])
+                for rank, number in places
+            ]
         ),
         whatif=None,
     )
+
+
+def _rows(collected: Collected, rank: int, number: int) -> list[StepMetrics]:
+    recorded = collected.recordings[rank][number]
+    return with_exposure(step_metrics(recorded), recorded, waits(collected, rank, number))
+
+
+def _moved(row: StepMetrics, origin_ns: int) -> StepMetrics:
+    return replace(row, start_ns=row.start_ns - origin_ns, end_ns=row.end_ns - origin_ns)
 
 
 def to_json(report: Report, *, timeline: bool = False) -> str:
@@ -213,24 +235,9 @@ def _no_steps(run: Run) -> RunError:
     )
 
 
-def _origins(traces: Sequence[Trace], recordings: Sequence[Sequence[StepMetrics]]) -> list[int]:
-    """Return for each recording the moment of its clock that the report's times count from.
-
-    It is the first moment of any work or window. All recordings with the time of day share one;
-    others only with those of their own file.
-    """
-    first: dict[str, int] = {}
-    keys = ["" if trace.clock == "unix" else trace.path for trace in traces]
-    for key, trace, rows in zip(keys, traces, recordings, strict=True):
-        begin_ns = min([trace.start_ns, *(row.start_ns for row in rows)])
-        first[key] = min(first.get(key, begin_ns), begin_ns)
-    return [first[key] for key in keys]
-
-
-def _facts(run: Run, origins: Sequence[int], more: Sequence[Warn]) -> RunFacts:
+def _facts(run: Run, base: Timebase, collected: Collected, more: Sequence[Warn]) -> RunFacts:
     traces = run.figures
     measured: Device = "gpu" if any(trace.device == "gpu" for trace in traces) else "host"
-    unix = [origin for trace, origin in zip(traces, origins, strict=True) if trace.clock == "unix"]
     told = () if run.manifest is None else run.manifest.ranks
     devices = [trace.facts.device_name for trace in run.traces]
     backends = [trace.facts.backend for trace in run.traces]
@@ -241,7 +248,7 @@ def _facts(run: Run, origins: Sequence[int], more: Sequence[Warn]) -> RunFacts:
         missing_ranks=list(run.missing_ranks),
         partial_ranks=run.partial_ranks,
         unreadable=list(run.unreadable),
-        origin_ns=str(unix[0]) if unix else None,
+        origin_ns=None if base.unix_origin_ns is None else str(base.unix_origin_ns),
         sources={str(trace.rank): trace.source for trace in run.traces},
         measured=measured,
         device="CPU"
@@ -253,6 +260,9 @@ def _facts(run: Run, origins: Sequence[int], more: Sequence[Warn]) -> RunFacts:
         missing_reasons={str(rank): reason for rank, reason in run.missing_reasons.items()},
         parts=parts,
         recording=cost,
+        unmatched_collectives={
+            str(rank): count for rank, count in unmatched_counts(collected).items()
+        },
     )
 
 

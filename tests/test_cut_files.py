@@ -16,10 +16,9 @@ from commands import (
     report,
     two_steps,
 )
-from traces import Kineto, plain
+from traces import Kineto, plain, step_rows
 
 from ddptrace import DdptraceError, analyze, load_run
-from ddptrace.metrics.steps import step_metrics
 
 # --- cut files
 
@@ -123,7 +122,7 @@ def test_figures_of_a_cut_file_are_lower_bounds(tmp_path, end):
         return
     whole = {row.step: row for row in analyze_text(tmp_path / "whole", TEXT)}
     names = {"compute_ns", "comm_ns", "compute_kernels", "comm_kernels"}
-    for rows in map(step_metrics, run.traces):
+    for rows in map(step_rows, run.traces):
         for row in rows:
             for name in names:
                 assert (getattr(row, name) or 0) <= getattr(whole[row.step], name)

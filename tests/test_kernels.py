@@ -75,7 +75,7 @@ def test_calls_that_put_work_on_the_gpu(name, launches):
         ("ncclDevKernel_Generic(x)", "_allgather_base", "all_gather"),
         ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(x)", None, "reduce_scatter"),
         ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(x)", None, "send_recv"),
-        ("ncclDevKernel_Generic(x)", "send", "send_recv"),
+        ("ncclDevKernel_Generic(x)", "send", "send"),
         ("ncclDevKernel_Generic(x)", None, None),
     ],
 )

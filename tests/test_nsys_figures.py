@@ -58,8 +58,10 @@ def assert_same(kineto, nsys):
         ops, others = (_in_order(trace.ops) for trace in (one, other))
         for column in fields(ops):
             mine, theirs = getattr(ops, column.name), getattr(others, column.name)
-            if column.name in ("name", "collective"):
+            if column.name == "name":
                 mine, theirs = _texts(one, mine), _texts(other, theirs)
+            if column.name == "collective":
+                mine, theirs = _operations(one, mine), _operations(other, theirs)
             if column.name == "thread":  # each format has its own numbers for them
                 mine, theirs = _told_apart(mine), _told_apart(theirs)
             if column.name != "correlation":
@@ -74,6 +76,11 @@ def _in_order(ops):
 
 def _told_apart(ids):
     return np.unique(ids, return_inverse=True)[1].reshape(-1)
+
+
+def _operations(trace, rows):
+    operation = np.append(trace.collectives.operation, -1)  # for rows of -1
+    return _texts(trace, operation[rows])
 
 
 def _texts(trace, codes):
@@ -197,7 +204,7 @@ def test_a_collective_of_an_unnamed_kernel_is_what_its_call_says(tmp_path):
     nsys.write(tmp_path / "rank0.sqlite")
     (trace,) = load_run(tmp_path).traces
     comm = trace.ops.take(trace.ops.collective >= 0)
-    assert _texts(trace, comm.collective) == ["all_reduce"]
+    assert _operations(trace, comm.collective) == ["all_reduce", None]
     assert comm.start_ns.tolist() == [SESSION_NS + 100_000]
 
 

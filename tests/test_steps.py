@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from traces import trace
+from traces import step_rows, trace
 
-from ddptrace.metrics.steps import StepMetrics, step_metrics
+from ddptrace.metrics.steps import StepMetrics
 from ddptrace.metrics.summary import FIGURES
 from ddptrace.model import NEVER_NS
 
 
 def only(recording) -> StepMetrics:
-    (row,) = step_metrics(recording)
+    (row,) = step_rows(recording)
     return row
 
 
@@ -116,7 +116,7 @@ def test_without_communication_there_is_no_ratio():
 
 def test_an_operation_belongs_to_the_step_it_was_launched_in():
     """The GPU runs behind: step 1 is launched while the GPU still works on step 0."""
-    first, second = step_metrics(
+    first, second = step_rows(
         trace(
             ("compute", 100, 500, 10),
             ("comm", 500, 700, 20),
@@ -130,7 +130,7 @@ def test_an_operation_belongs_to_the_step_it_was_launched_in():
 
 
 def test_a_launch_at_the_end_of_a_mark_belongs_to_the_next_one():
-    first, second = step_metrics(
+    first, second = step_rows(
         trace(("compute", 0, 100, 0), ("compute", 200, 300, 50), marks=[(0, 50), (50, 100)])
     )
     assert (first.compute_kernels, second.compute_kernels) == (1, 1)
@@ -165,7 +165,7 @@ def test_later_work_without_launch_event_is_busy_time_of_nobody():
 
 
 def test_a_step_that_ends_before_an_earlier_one_gets_an_empty_window():
-    first, second = step_metrics(
+    first, second = step_rows(
         trace(("compute", 0, 900, 0), ("mem", 300, 400, 150), marks=[(0, 100), (100, 200)])
     )
     assert (first.end_ns, second.start_ns, second.end_ns) == (900_000, 900_000, 900_000)
@@ -173,7 +173,7 @@ def test_a_step_that_ends_before_an_earlier_one_gets_an_empty_window():
 
 
 def test_a_step_without_work_has_no_row_and_leaves_no_gap():
-    rows = step_metrics(
+    rows = step_rows(
         trace(
             ("compute", 0, 100, 0),
             ("compute", 500, 600, 250),
@@ -191,7 +191,7 @@ def test_without_marks_the_whole_recording_is_one_row_without_a_step():
 
 
 def test_marks_that_no_work_was_launched_in_give_no_row():
-    assert step_metrics(trace(("compute", 0, 100, 0), marks=[(500, 600)])) == []
+    assert step_rows(trace(("compute", 0, 100, 0), marks=[(500, 600)])) == []
 
 
 def test_missing_communication_is_unknown_and_compute_stays():
@@ -205,7 +205,7 @@ def test_missing_communication_is_unknown_and_compute_stays():
 
 
 def test_a_lost_graph_makes_idle_unknown_in_its_step_only():
-    first, second = step_metrics(
+    first, second = step_rows(
         trace(
             ("compute", 0, 100, 0),
             ("compute", 300, 400, 250),
@@ -245,7 +245,7 @@ def test_the_first_gradient_collective_is_measured_from_the_first_backward_kerne
 
 
 def test_a_cpu_run_goes_from_mark_to_mark():
-    first, second = step_metrics(
+    first, second = step_rows(
         trace(
             ("compute", 10, 90),
             ("comm", 95, 120),
@@ -286,7 +286,7 @@ def timeline(rows, lengths, **facts):
 @given(ROWS, MARKS)
 @settings(max_examples=300)
 def test_the_parts_of_every_step_add_up(rows, lengths):
-    steps = step_metrics(timeline(rows, lengths))
+    steps = step_rows(timeline(rows, lengths))
     for row in steps:
         assert (
             row.compute_ns + row.exposed_comm_ns + row.exposed_mem_ns + row.idle_ns == row.step_ns
@@ -305,7 +305,7 @@ def test_shifting_the_clock_changes_no_figure(rows, lengths, shift_ns):
         ops=_shifted(recording.ops, shift_ns),
         marks=tuple(_shifted(mark, shift_ns) for mark in recording.marks),
     )
-    for before, after in zip(step_metrics(recording), step_metrics(shifted), strict=True):
+    for before, after in zip(step_rows(recording), step_rows(shifted), strict=True):
         assert [getattr(before, name) for name in FIGURES] == [
             getattr(after, name) for name in FIGURES
         ]
@@ -320,7 +320,7 @@ def test_splitting_a_launched_kernel_in_two_changes_no_time(rows, lengths):
         halves.append((kind, start, half, lead))
         halves.append((kind, start + half, length - half, lead + half))
     times = [name for name in FIGURES if name.endswith("_ns")]
-    whole, split = step_metrics(timeline(rows, lengths)), step_metrics(timeline(halves, lengths))
+    whole, split = step_rows(timeline(rows, lengths)), step_rows(timeline(halves, lengths))
     assert [[getattr(row, name) for name in times] for row in whole] == [
         [getattr(row, name) for name in times] for row in split
     ]
@@ -330,8 +330,8 @@ def test_splitting_a_launched_kernel_in_two_changes_no_time(rows, lengths):
 def test_adding_hidden_communication_leaves_exposed_alone(rows):
     compute = [row for row in rows if row[0] == "compute"]
     hidden = [("comm", start, length, lead) for _, start, length, lead in compute]
-    (before,) = step_metrics(trace(*_plain(rows), marks=()))
-    (after,) = step_metrics(trace(*_plain(rows + hidden), marks=()))
+    (before,) = step_rows(trace(*_plain(rows), marks=()))
+    (after,) = step_rows(trace(*_plain(rows + hidden), marks=()))
     assert before.exposed_comm_ns == after.exposed_comm_ns
     assert before.idle_ns == after.idle_ns
 

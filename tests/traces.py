@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from ddptrace.kernels import Kind
-from ddptrace.model import NEVER_NS, Facts, HostRanges, Mark, Ops, Run, Trace
+from ddptrace.metrics.recorded import Recorded
+from ddptrace.metrics.steps import StepMetrics, step_metrics
+from ddptrace.model import NEVER_NS, Collectives, Facts, HostRanges, Mark, Ops, Run, Trace
 
 KINDS = {"compute": Kind.COMPUTE, "comm": Kind.COMM, "mem": Kind.MEM}
 _NAMES = ("kernel", "all_reduce")
@@ -41,7 +43,7 @@ def trace(*rows, marks=((0, 10**9),), rank=0, **facts) -> Trace:
             correlation=np.arange(1, len(ops) + 1),
             launch_ns=np.array([op["launch"] for op in ops], np.int64),
             thread=names.astype(np.int64),
-            collective=np.array([1 if op["kind"] == Kind.COMM else -1 for op in ops], np.int32),
+            collective=_rows(np.array([op["kind"] == Kind.COMM for op in ops], np.bool_)),
             in_graph=np.zeros(len(ops), np.bool_),
             in_backward=np.array([op["backward"] for op in ops], np.bool_),
         ),
@@ -51,7 +53,25 @@ def trace(*rows, marks=((0, 10**9),), rank=0, **facts) -> Trace:
             for number, (start, end) in enumerate(marks)
         ),
         facts=Facts(world_size=facts.pop("world_size", None)),
+        collectives=_all_reduces(sum(op["kind"] == Kind.COMM for op in ops)),
         **facts,
+    )
+
+
+def _rows(is_comm) -> Any:
+    return np.where(is_comm, np.cumsum(is_comm) - 1, -1).astype(np.int32)
+
+
+def _all_reduces(count) -> Collectives:
+    untold = np.full(count, -1)
+    return Collectives(
+        operation=np.full(count, 1, np.int32),
+        group=untold.astype(np.int32),
+        size_bytes=untold,
+        part_bytes=untold,
+        sequence=untold,
+        source=untold.astype(np.int32),
+        destination=untold.astype(np.int32),
     )
 
 
@@ -66,6 +86,11 @@ def _row(row: tuple[Any, ...]) -> dict[str, Any]:
         "launch": NEVER_NS if launch is None else launch * 1000,
         "backward": options.get(1, False),
     }
+
+
+def step_rows(recording: Trace) -> list[StepMetrics]:
+    """Return the rows of a recording's steps."""
+    return step_metrics(Recorded.of(recording))
 
 
 def no_host() -> HostRanges:

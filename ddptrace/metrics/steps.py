@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddptrace import kernels
-from ddptrace.intervals import Intervals
 from ddptrace.kernels import Kind
-from ddptrace.metrics.windows import Windows, windows
+from ddptrace.metrics.recorded import Busy, Recorded
+from ddptrace.metrics.windows import Windows
 from ddptrace.model import Mark, Ops, Trace
 
 
@@ -49,32 +49,13 @@ class StepMetrics:
     partial: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Busy:
-    """When a recording's rank was busy with what, as sets of time on the trace's clock."""
+def step_metrics(recorded: Recorded) -> list[StepMetrics]:
+    """Return one row for each step of a recording that has operations, in order of time.
 
-    compute: Intervals
-    comm: Intervals
-    mem: Intervals
-    hidden: Intervals
-    exposed: Intervals
-
-
-def busy(trace: Trace) -> Busy:
-    """Return the busy times of a recording."""
-    ops = trace.ops
-    compute, comm, mem = (
-        Intervals.union_of(ops.start_ns[rows], ops.end_ns[rows])
-        for rows in (ops.kind == kind for kind in (Kind.COMPUTE, Kind.COMM, Kind.MEM))
-    )
-    hidden = comm & compute
-    return Busy(compute, comm, mem, hidden, comm - compute)
-
-
-def step_metrics(trace: Trace) -> list[StepMetrics]:
-    """Return one row for each step of a recording that has operations, in order of time."""
-    steps = windows(trace)
-    columns = _busy_columns(busy(trace), steps)
+    What of the exposed communication is waiting is not known from one recording alone.
+    """
+    trace, steps = recorded.trace, recorded.steps
+    columns = _busy_columns(recorded.busy, steps)
     return [
         _step(trace, steps, columns, position, own)
         for position, own in enumerate(_own_operations(trace.ops, steps))
@@ -175,6 +156,13 @@ def _span_ns(compute: Ops) -> int | None:
     return int(compute.end_ns.max()) - int(compute.start_ns.min())
 
 
+def may_reduce_gradients(trace: Trace, comm: Ops) -> NDArray[np.bool_]:
+    """Tell which comm operations may be those of gradients: unless they do something else."""
+    operation = trace.collectives.operation[comm.collective]
+    gradient = [code < 0 or trace.names[code] in kernels.GRADIENT_OPERATIONS for code in operation]
+    return np.array(gradient, np.bool_)
+
+
 def _ratio(part_ns: int, whole_ns: int) -> float | None:
     return part_ns / whole_ns if whole_ns else None
 
@@ -202,8 +190,5 @@ def _first_comm_delay_ns(trace: Trace, compute: Ops, comm: Ops) -> int | None:
     start_ns = int(first_compute.min())
     # gloo works on threads of its own: there only the time tells that a collective is of backward.
     of_backward = comm.start_ns >= start_ns if trace.device == "host" else comm.in_backward
-    gradient = [
-        code < 0 or trace.names[code] in kernels.GRADIENT_OPERATIONS for code in comm.collective
-    ]
-    first_comm = comm.start_ns[of_backward & np.array(gradient, np.bool_)]
+    first_comm = comm.start_ns[of_backward & may_reduce_gradients(trace, comm)]
     return int(first_comm.min()) - start_ns if first_comm.size else None

@@ -9,8 +9,7 @@ from typing import TypeAlias, overload
 import numpy as np
 
 from ddptrace.intervals import Intervals
-from ddptrace.metrics.steps import busy
-from ddptrace.model import Trace
+from ddptrace.metrics.recorded import Recorded
 
 Pair: TypeAlias = tuple[int, int]
 
@@ -63,11 +62,11 @@ class RankTimeline:
     mem: Sequence[Pair]
 
 
-def rank_timeline(trace: Trace, origin_ns: int) -> RankTimeline:
+def rank_timeline(recorded: Recorded, origin_ns: int) -> RankTimeline:
     """Return the intervals of one recording, counted from `origin_ns` of its clock."""
-    times = busy(trace)
+    times = recorded.busy
     return RankTimeline(
-        rank=trace.rank,
+        rank=recorded.trace.rank,
         compute=_spans(times.compute, origin_ns),
         hidden_comm=_spans(times.hidden, origin_ns),
         exposed_comm=_spans(times.exposed, origin_ns),

@@ -30,6 +30,7 @@ from ddptrace.sources.events import (
     texts,
 )
 from ddptrace.sources.stamps import TextNeededError, to_ns
+from ddptrace.sources.told import NOTHING_TOLD, number, told_by
 
 _NAMES_KEPT = 100
 UNREADABLE = -1  # a correlation that is there and is no number
@@ -121,7 +122,8 @@ class GpuSpans(Calls):
 
     stream: NDArray[np.int32]
     device: NDArray[np.int32]
-    collective: NDArray[np.int32]
+    told: NDArray[np.int32]
+    sequence: NDArray[np.int64]
     graph_node: NDArray[np.bool_]
 
 
@@ -143,7 +145,8 @@ class Columns:
         self.thread = Ids()
         self.stream = Codes()
         self.device = Codes()
-        self.collective = Codes()
+        # What the metadata of a collective says; the first of them says nothing.
+        self.told = Codes({NOTHING_TOLD: 0})
         self.process_names: dict[object, list[str]] = {}
         self.thread_names: dict[object, list[str]] = {}
         self.stack_events = 0
@@ -222,9 +225,19 @@ class Columns:
         return {
             "stream": self.stream.of([arg.stream for arg in args]),
             "device": self.device.of([arg.device for arg in args]),
-            "collective": self.collective.of([arg.collective for arg in args]),
             "graph_node": np.array([bool(arg.graph_node) for arg in args], np.bool_),
+            **self._collectives(args),
         }
+
+    def _collectives(self, args: Sequence[Any]) -> dict[str, NDArray[Any]]:
+        described = np.array([arg.collective is not None for arg in args], np.bool_)
+        told = np.zeros(len(args), np.int32)
+        sequence = np.full(len(args), UNREADABLE, np.int64)
+        if described.any():
+            few = list(compress(args, described))
+            told[described] = self.told.of([told_by(arg) for arg in few])
+            sequence[described] = [number(arg.sequence) for arg in few]
+        return {"told": told, "sequence": sequence}
 
     def _add_metadata(self, event: Metadata) -> None:
         if event.args is None:

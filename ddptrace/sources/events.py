@@ -19,8 +19,17 @@ class Args(msgspec.Struct, gc=False):
     correlation: Id = None
     stream: Id = None
     device: Id = None
-    collective: Id = msgspec.field(default=None, name="Collective name")
     graph_node: Id = msgspec.field(default=None, name="graph node id")
+    collective: Id = msgspec.field(default=None, name="Collective name")
+    in_elements: Id = msgspec.field(default=None, name="In msg nelems")
+    out_elements: Id = msgspec.field(default=None, name="Out msg nelems")
+    dtype: Id = None
+    group: Id = msgspec.field(default=None, name="Process Group Name")
+    group_ranks: Id = msgspec.field(default=None, name="Process Group Ranks")
+    group_size: Id = msgspec.field(default=None, name="Group size")
+    sequence: Id = msgspec.field(default=None, name="Seq")
+    source: Id = msgspec.field(default=None, name="Src Rank")
+    destination: Id = msgspec.field(default=None, name="Dst Rank")
 
 
 class Labels(msgspec.Struct, gc=False):

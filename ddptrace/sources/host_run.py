@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ddptrace import kernels
 from ddptrace.intervals import Intervals
 from ddptrace.kernels import Kind
-from ddptrace.model import HostKind, HostRanges, Ops
-from ddptrace.sources.names import Names, collective_codes
+from ddptrace.model import Group, HostKind, HostRanges, Ops
+from ddptrace.sources.collectives import Calls, Description, Operations, collectives, rows_of
+from ddptrace.sources.names import Names
 
 
-def host_operations(host: HostRanges, names: Names) -> tuple[Ops, Names]:
-    """Return a CPU run's work and its names: `gloo:*` ranges are COMM, other operators COMPUTE.
+def host_operations(host: HostRanges, names: Names, groups: Collection[Group]) -> Operations:
+    """Return a CPU run's work: `gloo:*` ranges are COMM, other operators COMPUTE.
 
     Operators inside a collective's own ranges and ranges that only enclose others count as
     neither. Every operation was "launched" where it starts.
@@ -26,10 +29,8 @@ def host_operations(host: HostRanges, names: Names) -> tuple[Ops, Names]:
     rows = np.flatnonzero(comm | compute)
     kind = np.where(comm[rows], Kind.COMM, Kind.COMPUTE).astype(np.int8)
     unknown = np.full(rows.size, -1, np.int32)
-    is_comm = comm[rows]
-    collective = unknown.copy()
-    untold = np.zeros(int(is_comm.sum()), np.int32)
-    collective[is_comm], operations = collective_codes(names, host.name[comm], untold, (None,))
+    told = collectives(Calls.untold(host.name[comm]), names, [Description()], groups)
+    table, more, groups_of_rank = told
     ops = Ops(
         start_ns=host.start_ns[rows],
         end_ns=host.end_ns[rows],
@@ -40,11 +41,11 @@ def host_operations(host: HostRanges, names: Names) -> tuple[Ops, Names]:
         correlation=np.zeros(rows.size, np.int64),
         launch_ns=host.start_ns[rows],
         thread=host.thread[rows],
-        collective=collective,
+        collective=rows_of(comm[rows]),
         in_graph=np.zeros(rows.size, np.bool_),
         in_backward=names.where(kernels.is_backward_operator, host.name)[rows],
     )
-    return ops, Names(names.texts + operations)
+    return Operations(ops, more, table, groups_of_rank)
 
 
 def inside(

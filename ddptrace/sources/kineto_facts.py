@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from ddptrace import kernels
-from ddptrace.model import Facts, Part
+from ddptrace.model import Facts, Group, Part
+from ddptrace.sources.told import listed_groups
 from ddptrace.wording import one_line
 
 _VERSIONS = {
@@ -38,6 +39,11 @@ def part(header: Mapping[str, Any]) -> Part | None:
     return told if told in get_args(Part) else None
 
 
+def groups(header: Mapping[str, Any]) -> dict[str, Group]:
+    """Return the process groups of the rank that `distributedInfo` lists, by name."""
+    return listed_groups(_distributed(header).get("pg_config"))
+
+
 def facts(header: Mapping[str, Any], *, device: int | None, process: str | None) -> Facts:
     """Return the header's facts; `device` is the GPU that the recording's work ran on."""
     distributed, captured = _distributed(header), _captured(header)
@@ -48,6 +54,7 @@ def facts(header: Mapping[str, Any], *, device: int | None, process: str | None)
         backend=_word(backend),
         device_name=_device_name(header, device),
         process=process,
+        gpu=_word(captured.get("gpu")),
         host=_word(captured.get("host")),
         versions=_versions(header, distributed),
     )

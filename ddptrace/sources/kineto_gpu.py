@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,10 +12,13 @@ from numpy.typing import NDArray
 
 from ddptrace import kernels
 from ddptrace.kernels import Kind, Patterns
-from ddptrace.model import NEVER_NS, HostRanges, Ops
+from ddptrace.model import NEVER_NS, Group, HostRanges, Ops
+from ddptrace.sources.collectives import Calls as CommCalls
+from ddptrace.sources.collectives import Description, Operations, collectives, rows_of
 from ddptrace.sources.columns import UNREADABLE, Calls, Codes, Columns, GpuSpans, take
 from ddptrace.sources.host_run import inside
-from ddptrace.sources.names import Names, collective_codes, comm_rows
+from ddptrace.sources.names import Names, comm_rows
+from ddptrace.sources.told import Told
 
 _NUMBER = re.compile(r"\d{1,18}$")
 
@@ -76,20 +80,32 @@ def unreadable_launches(calls: Calls, gpu: GpuSpans) -> int:
     return int(np.isin(untimed, gpu.correlation).sum()) if untimed.size else 0
 
 
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What tells operations apart besides themselves.
+
+    `comm` are the user's names of collectives, `groups` those that the header lists by name.
+    """
+
+    comm: Patterns
+    groups: Mapping[str, Group]
+
+
 def gpu_operations(
-    gpu: GpuSpans, calls: Launches, host: HostRanges, columns: Columns, comm: Patterns
-) -> tuple[Ops, Names]:
-    """Return the operations, unsorted, and the names that their codes stand for.
+    gpu: GpuSpans, calls: Launches, host: HostRanges, columns: Columns, hints: Hints
+) -> Operations:
+    """Return the operations, unsorted.
 
     The names are those of the file and, behind them, those of the collectives.
     """
     names = Names(tuple(map(str, columns.name)))
-    kind = _kinds(gpu, columns, names, comm)
+    kind = _kinds(gpu, columns, names, hints.comm)
     is_comm = kind == Kind.COMM
-    words = [None if word is None else str(word) for word in columns.collective]
-    collective = np.full(kind.size, -1, np.int32)
-    collective[is_comm], operations = collective_codes(
-        names, gpu.name[is_comm], gpu.collective[is_comm], words
+    table, more, groups = collectives(
+        CommCalls(gpu.name[is_comm], gpu.told[is_comm], gpu.sequence[is_comm]),
+        names,
+        [_description(told, hints.groups) for told in columns.told],
+        hints.groups.values(),
     )
     row = calls.rows_of(gpu.correlation)
     launched = row >= 0
@@ -103,11 +119,22 @@ def gpu_operations(
         correlation=gpu.correlation,
         launch_ns=np.where(launched, _at(calls.start_ns, row), NEVER_NS),
         thread=_at(calls.thread, row),
-        collective=collective,
+        collective=rows_of(is_comm),
         in_graph=_in_graph(gpu) | (launched & _at(calls.is_graph, row)),
         in_backward=launched & _in_backward(calls, row, host, columns, names),
     )
-    return ops, Names(names.texts + operations)
+    return Operations(ops, more, table, groups)
+
+
+def _description(told: Told, listed: Mapping[str, Group]) -> Description:
+    source, destination = told.peers()
+    return Description(
+        operation=told.operation,
+        group=told.named_group(listed),
+        size_bytes=told.size_bytes(),
+        source=source,
+        destination=destination,
+    )
 
 
 def _at(column: NDArray[Any], row: NDArray[np.intp]) -> NDArray[Any]:
@@ -121,8 +148,8 @@ def _kinds(gpu: GpuSpans, columns: Columns, names: Names, comm: Patterns) -> NDA
         for category in columns.category
     ]
     kind = np.array(by_category, np.int8)[gpu.category]
-    has_metadata = np.array([bool(told) for told in columns.collective], np.bool_)
-    is_comm = comm_rows(names, gpu.name, comm) | has_metadata[gpu.collective]
+    has_metadata = np.array([bool(told.collective) for told in columns.told], np.bool_)
+    is_comm = comm_rows(names, gpu.name, comm) | has_metadata[gpu.told]
     kind[is_comm & (kind == Kind.COMPUTE)] = Kind.COMM
     return kind
 

@@ -26,10 +26,12 @@ from ddptrace.model import (
     Warn,
 )
 from ddptrace.sources import kineto_facts, notices
+from ddptrace.sources.collectives import Operations
 from ddptrace.sources.columns import Calls, Columns, GpuSpans, Spans, take
 from ddptrace.sources.host_run import host_operations
 from ddptrace.sources.kineto import Reading, check_is_pytorch, read_file
 from ddptrace.sources.kineto_gpu import (
+    Hints,
     gpu_operations,
     launches,
     lost_graphs,
@@ -160,8 +162,7 @@ def _refuse_several_processes(reading: Reading, events: _Events) -> None:
 class _Work:
     """A recording's operations, and what was wrong with them."""
 
-    ops: Ops
-    names: Names
+    found: Operations
     device: Device
     dropped: int
     lost: int
@@ -177,11 +178,13 @@ def _recording(reading: Reading, part: _Part, rank: int | None, comm: Patterns) 
         source="kineto",
         device=work.device,
         clock=part.clock,
-        names=work.names.texts,
-        ops=work.ops,
+        names=work.found.names.texts,
+        ops=work.found.ops,
         host=part.host,
-        marks=tuple(_marks(part.host, work.names)),
-        facts=_facts(reading, work.ops, part.process),
+        marks=tuple(_marks(part.host, work.found.names)),
+        facts=_facts(reading, work.found.ops, part.process),
+        collectives=work.found.collectives,
+        groups=work.found.groups,
         part=kineto_facts.part(reading.header),
         lost_graph_launch_ns=tuple(work.lost_graph_launch_ns.tolist()),
         partial=notices.partial(reading, work.lost),
@@ -200,16 +203,19 @@ def _work(reading: Reading, part: _Part, rank: int | None, comm: Patterns) -> _W
     gpu, dropped, lost = with_usable_times(part.gpu, part.shift_ns)
     calls = launches(part.calls, part.shift_ns, names)
     device: Device = "gpu" if gpu.start_ns.size else "host"
+    groups = kineto_facts.groups(reading.header)
     if device == "gpu":
-        ops, names = gpu_operations(gpu, calls, part.host, reading.columns, comm)
+        found = gpu_operations(gpu, calls, part.host, reading.columns, Hints(comm, groups))
     else:
         _refuse_lost_kernels(reading, part.host, rank, names)
-        ops, names = host_operations(part.host, names)
-    if not len(ops):
+        found = host_operations(part.host, names, groups.values())
+    if not len(found.ops):
         raise TraceFileError(reading.path, "holds neither GPU operations nor host operators")
-    ops, cut = cut_impossible(ops.take(np.argsort(ops.start_ns, kind="stable")))
+    by_start = np.argsort(found.ops.start_ns, kind="stable")
+    ops, cut = cut_impossible(found.ops.take(by_start))
     lost += part.lost_marks + unreadable_launches(part.calls, gpu)
-    return _Work(ops, names, device, dropped, lost, cut, lost_graphs(calls, gpu))
+    found = replace(found, ops=ops)
+    return _Work(found, device, dropped, lost, cut, lost_graphs(calls, gpu))
 
 
 def _some(warning: Warn | None) -> tuple[Warn, ...]:

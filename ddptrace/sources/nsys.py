@@ -40,7 +40,7 @@ def read_nsys(path: Path, comm: Patterns, steps: str | None) -> list[Recording]:
     store: Store = ParquetStore(path) if is_parquet_export(path) else SqliteStore(path)
     try:
         report = _read(store, comm, kernels.step_range_patterns(steps), usual=steps is None)
-        payloads = _payloads(store, report.ranges)
+        payloads = _payloads(report)
     finally:
         store.close()
     working, silent = _working(report)
@@ -70,6 +70,7 @@ def _read(store: Store, comm: Patterns, steps: Patterns, *, usual: bool) -> Repo
         session=session,
         clock=clock,
         ranges=dict(ranges),
+        schemas=read_schemas(store),
         diagnostics=diagnostics(store),
         backward=backward_threads(store),
         steps=steps,
@@ -77,12 +78,13 @@ def _read(store: Store, comm: Patterns, steps: Patterns, *, usual: bool) -> Repo
     )
 
 
-def _payloads(store: Store, ranges: dict[int, list[Range]]) -> dict[int, list[Payload]]:
+def _payloads(report: Report) -> dict[int, list[Payload]]:
     """Return what the collectives library says in each process."""
-    schemas = read_schemas(store)
     return {
-        process: [payload(one, schemas) for one in mine if kernels.is_collective_range(one.name)]
-        for process, mine in ranges.items()
+        process: [
+            payload(one, report.schemas) for one in mine if kernels.is_collective_range(one.name)
+        ]
+        for process, mine in report.ranges.items()
     }
 
 

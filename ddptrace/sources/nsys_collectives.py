@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from ddptrace import kernels
 from ddptrace.intervals import IntArray
+from ddptrace.model import Group
+from ddptrace.sources.collectives import UNTOLD, Description
 from ddptrace.sources.columns import Codes
 from ddptrace.sources.nsys_ranges import Range
 from ddptrace.sources.nsys_store import Store
@@ -110,22 +112,45 @@ def told_rank(payloads: Iterable[Payload]) -> Payload:
 
 
 def calls_of(
-    ranges: Sequence[Range], thread: IntArray, moment_ns: IntArray
-) -> tuple[NDArray[np.int32], tuple[str | None, ...]]:
-    """Return for each launch what collective's call it happened in, and the words for that.
+    ranges: Sequence[Range], schemas: Schemas, thread: IntArray, moment_ns: IntArray
+) -> tuple[NDArray[np.int32], list[Description]]:
+    """Return for each launch which collective's call it happened in, and what is told of these.
 
-    The numbers index the words, of which the first is None: in no call, or none was recorded.
+    The numbers index the descriptions. The first of these tells nothing: it is that of a launch in
+    no call, or in one that was not recorded.
     """
     calls = [one for one in ranges if one.end_ns and kernels.is_gpu_collective_call(one.name)]
-    words = Codes({None: 0})
+    sizes = _sizes(payload(one, schemas) for one in ranges)
+    described = Codes({Description(): 0})
     found = np.zeros(thread.size, np.int32)
     for of_thread in {one.thread for one in calls}:
         mine = [one for one in calls if one.thread == of_thread]
         start = np.array([one.start_ns for one in mine])
         end = np.array([one.end_ns for one in mine])
-        word = words.of([kernels.called_collective(one.name) for one in mine])
+        code = described.of([_description(one, payload(one, schemas), sizes) for one in mine])
         rows = np.flatnonzero(thread == of_thread)
         place = np.searchsorted(start, moment_ns[rows], side="right") - 1
         inside = (place >= 0) & (moment_ns[rows] < end[np.maximum(place, 0)])
-        found[rows] = np.where(inside, word[np.maximum(place, 0)], 0)
-    return found, tuple(words)
+        found[rows] = np.where(inside, code[np.maximum(place, 0)], 0)
+    return found, list(described)
+
+
+def _sizes(payloads: Iterable[Payload]) -> dict[int, int]:
+    """Return how many ranks each communicator has, as far as its making was recorded."""
+    return {
+        one.communicator: one.ranks
+        for one in payloads
+        if one.communicator is not None and one.ranks is not None
+    }
+
+
+def _description(call: Range, told: Payload, sizes: Mapping[int, int]) -> Description:
+    communicator = told.communicator
+    group = None
+    if communicator is not None:
+        group = Group(f"communicator {communicator:#x}", size=sizes.get(communicator))
+    return Description(
+        operation=kernels.called_collective(call.name),
+        group=group,
+        part_bytes=UNTOLD if told.size_bytes is None else told.size_bytes,
+    )

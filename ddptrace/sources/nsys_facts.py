@@ -31,13 +31,15 @@ class Session:
     """What holds for all processes of a report; None where the report does not tell.
 
     `variables` are those of the launched command: of one rank only where nsys was started a rank.
-    `gpus` has the name of each GPU by its number, `gpu_of` that number by process id and ordinal.
+    `gpus` has the name of each GPU by its number, `gpu_ids` what tells it from all others in the
+    world, `gpu_of` its number by process id and ordinal.
     """
 
     start_ns: int | None = None
     variables: dict[str, int] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     gpus: dict[int, str] = field(default_factory=dict)
+    gpu_ids: dict[int, str] = field(default_factory=dict)
     gpu_of: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def clock(self, tables: Tables, mark: RecorderMark) -> tuple[int, Clock]:
@@ -54,11 +56,18 @@ class Session:
         names = set(self.gpus.values())
         if len(names) == 1:
             return names.pop()
+        return self.gpus.get(self._number(process, device))
+
+    def gpu(self, process: int, device: IntArray) -> str | None:
+        """Return what tells the GPU that most of a process's operations ran on from all others."""
+        return self.gpu_ids.get(self._number(process, device))
+
+    def _number(self, process: int, device: IntArray) -> int:
         distinct, place = coded(device)
         if not distinct.size:
-            return None
+            return -1
         ordinal = int(distinct[np.bincount(place).argmax()])
-        return self.gpus.get(self.gpu_of.get((process_id(process), ordinal), -1))
+        return self.gpu_of.get((process_id(process), ordinal), -1)
 
 
 def read_session(store: Store) -> Session:
@@ -66,13 +75,15 @@ def read_session(store: Store) -> Session:
     exported = _pairs(store, first_table(store, "META_DATA_EXPORT", "EXPORT_META_DATA"))
     captured = store.rows("META_DATA_CAPTURE", ("name", "value"))
     start = [row[0] for row in store.rows("TARGET_INFO_SESSION_START_TIME", ("utcEpochNs",))]
-    gpus = store.rows(first_table(store, "TARGET_INFO_GPU", "TARGET_INFO_CUDA_GPU"), ("id", "name"))
+    table = first_table(store, "TARGET_INFO_GPU", "TARGET_INFO_CUDA_GPU")
+    gpus = store.rows(table, ("id", "name", "uuid"))
     devices = store.rows("TARGET_INFO_CUDA_DEVICE", ("pid", "cudaId", "gpuId"))
     return Session(
         start_ns=next((ns for ns in start if isinstance(ns, int) and 0 < ns < _LATEST_NS), None),
         variables=_variables([str(value) for name, value in captured if _is_variable(name)]),
         versions=_versions(exported, _pairs(store, "TARGET_INFO_SYSTEM_ENV")),
-        gpus={number: one_line(name).strip() for number, name in gpus if name},
+        gpus={number: one_line(name).strip() for number, name, _ in gpus if name},
+        gpu_ids={number: one_line(uuid).strip() for number, _, uuid in gpus if uuid},
         gpu_of={(pid, ordinal): gpu for pid, ordinal, gpu in devices},
     )
 

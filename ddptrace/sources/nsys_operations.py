@@ -14,9 +14,11 @@ from ddptrace.intervals import IntArray
 from ddptrace.kernels import Kind, Patterns
 from ddptrace.model import NEVER_NS, HostKind, HostRanges, Ops
 from ddptrace.sources.coding import coded
+from ddptrace.sources.collectives import Calls as CommCalls
+from ddptrace.sources.collectives import Operations, collectives, rows_of
 from ddptrace.sources.columns import Codes
-from ddptrace.sources.names import Names, collective_codes, comm_rows
-from ddptrace.sources.nsys_collectives import calls_of
+from ddptrace.sources.names import Names, comm_rows
+from ddptrace.sources.nsys_collectives import Schemas, calls_of
 from ddptrace.sources.nsys_ranges import Range
 from ddptrace.sources.nsys_tables import Calls, Graphs, Work, in_order
 from ddptrace.sources.sqlite_pages import NULL
@@ -39,16 +41,18 @@ def first_calls(calls: Calls, correlation: IntArray) -> NDArray[np.int32]:
 class Hints:
     """What tells operations apart besides their names.
 
-    `backward` are the threads of the autograd engine, `comm` the user's names of collectives.
+    `schemas` say how the ranges' binary payloads are laid out, `backward` are the threads of the
+    autograd engine, `comm` the user's names of collectives.
     """
 
     ranges: Sequence[Range]
+    schemas: Schemas
     backward: IntArray
     comm: Patterns
 
 
-def operations(work: Work, calls: Calls, names: Names, hints: Hints) -> tuple[Ops, Names]:
-    """Return a process's operations, sorted by start, and the names that their codes stand for."""
+def operations(work: Work, calls: Calls, names: Names, hints: Hints) -> Operations:
+    """Return a process's operations, sorted by start."""
     work = in_order(work)
     kind = work.kind.copy()
     kind[comm_rows(names, work.name, hints.comm) & (kind == Kind.COMPUTE)] = Kind.COMM
@@ -58,9 +62,8 @@ def operations(work: Work, calls: Calls, names: Names, hints: Hints) -> tuple[Op
     is_comm = kind == Kind.COMM
     thread = _at(calls.thread, row)
     caller = np.where(launched[is_comm], thread[is_comm], NULL)
-    told, words = calls_of(hints.ranges, caller, launch_ns[is_comm])
-    collective = np.full(kind.size, -1, np.int32)
-    collective[is_comm], more = collective_codes(names, work.name[is_comm], told, words)
+    told, descriptions = calls_of(hints.ranges, hints.schemas, caller, launch_ns[is_comm])
+    table, more, groups = collectives(CommCalls(work.name[is_comm], told), names, descriptions)
     is_graph = names.where(kernels.is_graph_launch, calls.name)
     ops = Ops(
         start_ns=work.start_ns,
@@ -71,12 +74,12 @@ def operations(work: Work, calls: Calls, names: Names, hints: Hints) -> tuple[Op
         stream=work.stream,
         correlation=np.maximum(work.correlation, 0),
         launch_ns=launch_ns,
-        collective=collective,
+        collective=rows_of(is_comm),
         in_graph=work.in_graph | (launched & _at(is_graph, row)),
         thread=thread,
         in_backward=launched & _at(np.isin(calls.thread, hints.backward), row),
     )
-    return ops, Names(names.texts + more)
+    return Operations(ops, more, table, groups)
 
 
 def _at(column: NDArray[Any], row: NDArray[np.int32]) -> NDArray[Any]:

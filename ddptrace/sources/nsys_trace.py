@@ -12,6 +12,7 @@ from ddptrace.kernels import Kind, Patterns
 from ddptrace.model import NEVER_NS, Clock, Facts, Ops, Trace
 from ddptrace.sources import notices, nsys_notices
 from ddptrace.sources.names import Names
+from ddptrace.sources.nsys_collectives import Schemas
 from ddptrace.sources.nsys_facts import Session
 from ddptrace.sources.nsys_operations import Hints, host_ranges, lost_graphs, operations
 from ddptrace.sources.nsys_ranges import Range, step_marks
@@ -36,6 +37,7 @@ class Report:
     session: Session
     clock: Clock
     ranges: dict[int, list[Range]]
+    schemas: Schemas
     diagnostics: dict[int | None, list[str]]
     backward: IntArray
     steps: Patterns
@@ -54,9 +56,9 @@ def recording(report: Report, who: Identity) -> Recording:
     host = host_ranges(calls, ranges, tables.names)
     names = Names(tuple(tables.names))
     lost_ns = lost_graphs(calls, work, graphs, names)
-    hints = Hints(ranges, report.backward, report.comm)
-    ops, names = operations(work, calls, names, hints)
-    ops, cut = cut_impossible(ops)
+    hints = Hints(ranges, report.schemas, report.backward, report.comm)
+    found = operations(work, calls, names, hints)
+    ops, cut = cut_impossible(found.ops)
     unlaunched = bool(marks) and not (ops.launch_ns != NEVER_NS).any()
     trace = Trace(
         rank=who.rank or 0,
@@ -64,11 +66,13 @@ def recording(report: Report, who: Identity) -> Recording:
         source="nsys",
         device="gpu",
         clock=report.clock,
-        names=names.texts,
+        names=found.names.texts,
         ops=ops,
         host=host,
         marks=() if unlaunched else tuple(marks),
-        facts=_facts(report, who, names, ops),
+        facts=_facts(report, who, found.names, ops),
+        collectives=found.collectives,
+        groups=found.groups,
         lost_graph_launch_ns=tuple(lost_ns.tolist()),
         partial=_partial(tables.unreadable[place]),
     )
@@ -101,6 +105,7 @@ def _facts(report: Report, who: Identity, names: Names, ops: Ops) -> Facts:
         world_size=who.world_size,
         backend=kernels.GPU_BACKEND if by_library.any() else None,
         device_name=report.session.device_name(who.process, ops.device),
+        gpu=report.session.gpu(who.process, ops.device),
         process=str(process_id(who.process)),
         versions=report.session.versions,
     )
