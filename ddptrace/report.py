@@ -23,6 +23,7 @@ from ddptrace.metrics.recording import (
     slowed,
 )
 from ddptrace.metrics.steps import StepMetrics, step_metrics
+from ddptrace.metrics.stragglers import Stragglers, stragglers
 from ddptrace.metrics.summary import Summary, kept_rows, longest_by_step, summarize
 from ddptrace.metrics.timebase import Timebase, timebase
 from ddptrace.metrics.timeline import RankTimeline, clipped, rank_timeline
@@ -116,6 +117,7 @@ class Report:
     timeline: Timeline | None
     whatif: dict[str, Any] | None
     schema: int = SCHEMA
+    stragglers: Stragglers | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -162,6 +164,7 @@ def analyze(run: Run) -> Report:
             ]
         ),
         whatif=None,
+        stragglers=stragglers(collected, kept_rows(recordings), run.missing_ranks),
     )
 
 

@@ -205,7 +205,7 @@ def test_a_collective_of_an_unnamed_kernel_is_what_its_call_says(tmp_path):
     (trace,) = load_run(tmp_path).traces
     comm = trace.ops.take(trace.ops.collective >= 0)
     assert _operations(trace, comm.collective) == ["all_reduce", None]
-    assert comm.start_ns.tolist() == [SESSION_NS + 100_000]
+    assert comm.start_ns.tolist() == [SESSION_NS + 100_000, SESSION_NS + 200_000]
 
 
 # --- what cannot be

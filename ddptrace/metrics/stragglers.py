@@ -1,0 +1,227 @@
+"""The rank that the others wait for: which, how often, how late, how sure.
+
+The definition is that of docs/metrics.md, "straggler". Nothing here compares the clocks of ranks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddptrace.metrics.collectives import Collected
+from ddptrace.metrics.comm_table import NONE
+from ddptrace.metrics.lateness import Cause, Excess, cause_of, excess, ways
+from ddptrace.metrics.steps import StepMetrics
+from ddptrace.wording import ranges
+
+Pattern: TypeAlias = Literal["persistent", "alternating", "occasional", "single_step", "one_step"]
+Confidence: TypeAlias = Literal["high", "medium", "low"]
+
+NOISE_NS = 50_000
+NOISE_OF_TRANSFER = 0.2
+PERSISTENT = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class StepStraggler:
+    """The straggler of one step; `rank` is None where nobody is waited for beyond the noise.
+
+    `wait_ns` is the median over the others of how much longer they waited in the step than the
+    straggler did, `late_ns` how much later than the median of the others it arrived, at the worst.
+    It was last by more than the noise in `led` of the step's `collectives`. `excess` tells what it
+    did longer than the others until then, `cause` which of that explains the delay.
+    """
+
+    step: int | None
+    rank: int | None
+    wait_ns: int
+    late_ns: int
+    led: int
+    collectives: int
+    cause: Cause | None = None
+    excess: Excess | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stragglers:
+    """Who is late in the steps of a run that count.
+
+    `rank` is the one that is late most often, `pattern` how lateness is spread over the steps; both
+    are None where nobody is late. `late_ns` is the median over the steps in which `rank` is late,
+    `led` and `collectives` are sums over them. `cost_ns` is the exposed waiting of the rank that
+    waits most: its median over all steps. `unknown` says why nobody can be named, where that is so.
+    """
+
+    rank: int | None
+    pattern: Pattern | None
+    cause: Cause | None
+    late_ns: int | None
+    cost_ns: int | None
+    led: int
+    collectives: int
+    confidence: Confidence | None
+    reason: str | None
+    unknown: str | None
+    steps: list[StepStraggler]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """The straggler of a step before its cause is known; `row` is where it was latest."""
+
+    found: StepStraggler
+    row: int
+    column: int
+    others: tuple[int, ...]
+
+
+def stragglers(
+    collected: Collected, counted: Sequence[StepMetrics], missing_ranks: Collection[int]
+) -> Stragglers:
+    """Return the stragglers of a run; `counted` are the rows of the steps that count."""
+    unknown = _why_unknown(collected)
+    if unknown is not None:
+        return _nobody(unknown, [])
+    found = [candidate for step in _steps(collected) if (candidate := _candidate(collected, step))]
+    steps = _with_causes(collected, found)
+    numbers = {row.step for row in counted}
+    those = [step for step in steps if step.step in numbers]
+    late = Counter(step.rank for step in those if step.rank is not None)
+    if not late:
+        return _nobody(None, steps)
+    rank = min(late, key=lambda each: (-late[each], each))
+    mine = [step for step in those if step.rank == rank]
+    causes = Counter(step.cause for step in mine).most_common(1)
+    pattern = _pattern(late, len(those))
+    confidence, reason = _confidence(collected, pattern, len(mine), len(those), missing_ranks)
+    return Stragglers(
+        rank=rank,
+        pattern=pattern,
+        cause=causes[0][0],
+        late_ns=int(median(step.late_ns for step in mine)),
+        cost_ns=_cost_ns(counted, rank),
+        led=sum(step.led for step in mine),
+        collectives=sum(step.collectives for step in mine),
+        confidence=confidence,
+        reason=reason,
+        unknown=None,
+        steps=steps,
+    )
+
+
+def _nobody(unknown: str | None, steps: list[StepStraggler]) -> Stragglers:
+    return Stragglers(None, None, None, None, None, 0, 0, None, None, unknown, steps)
+
+
+def _why_unknown(collected: Collected) -> str | None:
+    """Return why nobody can be named whatever the waits; None when somebody can."""
+    ranks_of: dict[str, list[int]] = defaultdict(list)
+    for rank, recordings in collected.recordings.items():
+        gpu = recordings[0].trace.facts.gpu
+        if gpu is not None:
+            ranks_of[gpu].append(rank)
+    shared = [ranks for ranks in ranks_of.values() if len(ranks) > 1]
+    if shared:
+        return f"ranks {ranges(shared[0])} share one GPU and take turns on it"
+    if len(collected.matching.ranks) < 2:
+        return "only one rank is recorded"
+    between = (collected.is_there.sum(axis=1) > 1) & collected.matching.is_matched
+    return None if between.any() else "no collective of the ranks could be matched"
+
+
+def _steps(collected: Collected) -> list[NDArray[np.intp]]:
+    """Return the rows of each step's matched collectives, of the whole run's without steps."""
+    rows = np.flatnonzero(collected.matching.is_matched & (collected.is_there.sum(axis=1) > 1))
+    step = collected.step[rows]
+    numbers = np.unique(step[step != NONE])
+    if not numbers.size:
+        return [rows]
+    return [rows[step == number] for number in numbers]
+
+
+def _candidate(collected: Collected, rows: NDArray[np.intp]) -> _Candidate | None:
+    """Return who the others wait for in a step: among those ranks that wait for each other most."""
+    by_ranks: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for row in rows.tolist():
+        by_ranks[tuple(np.flatnonzero(collected.is_there[row]).tolist())].append(row)
+    found = [_latest(collected, np.array(mine), columns) for columns, mine in by_ranks.items()]
+    return max(found, key=lambda one: (one.found.rank is not None, one.found.wait_ns), default=None)
+
+
+def _latest(collected: Collected, rows: NDArray[np.intp], columns: tuple[int, ...]) -> _Candidate:
+    wait_ns = collected.wait_ns[rows][:, list(columns)]
+    noise_ns = np.maximum(NOISE_OF_TRANSFER * collected.transfer_ns[rows], NOISE_NS)
+    sums = wait_ns.sum(axis=0)
+    place = int(sums.argmin())
+    others = np.delete(np.arange(len(columns)), place)
+    late_ns = np.median(wait_ns[:, others], axis=1) - wait_ns[:, place]
+    worst = int(late_ns.argmax())
+    waited_ns = int(np.median(sums[others]) - sums[place])
+    limit_ns = max(NOISE_NS, NOISE_OF_TRANSFER * int(collected.transfer_ns[rows].sum()))
+    led = int((late_ns > noise_ns).sum())
+    is_late = waited_ns > limit_ns and led > 0
+    step = int(collected.step[rows[0]])
+    found = StepStraggler(
+        step=None if step == NONE else step,
+        rank=collected.matching.ranks[columns[place]] if is_late else None,
+        wait_ns=waited_ns,
+        late_ns=int(late_ns[worst]),
+        led=led,
+        collectives=rows.size,
+    )
+    rest = tuple(columns[other] for other in others)
+    return _Candidate(found, int(rows[worst]), columns[place], rest)
+
+
+def _with_causes(collected: Collected, found: Sequence[_Candidate]) -> list[StepStraggler]:
+    late = [one for one in found if one.found.rank is not None]
+    there = ways(collected, np.array([one.row for one in late], np.intp))
+    known = {}
+    for at, one in enumerate(late):
+        more = excess(there, at, one.column, one.others)
+        known[id(one)] = replace(one.found, excess=more, cause=cause_of(one.found.late_ns, more))
+    return [known.get(id(one), one.found) for one in found]
+
+
+def _pattern(late: Counter[int], steps: int) -> Pattern:
+    most = max(late.values())
+    if steps == 1:
+        return "one_step"
+    if most >= PERSISTENT * steps:
+        return "persistent"
+    if late.total() == 1:
+        return "single_step"
+    return "alternating" if len(late) > 1 else "occasional"
+
+
+def _cost_ns(counted: Sequence[StepMetrics], rank: int) -> int | None:
+    """Return the exposed waiting of the rank that waits most, the median over its steps."""
+    waits: dict[int, list[int]] = defaultdict(list)
+    for row in counted:
+        if row.rank != rank and row.exposed_wait_ns is not None:
+            waits[row.rank].append(row.exposed_wait_ns)
+    return max((int(median(mine)) for mine in waits.values()), default=None)
+
+
+def _confidence(
+    collected: Collected, pattern: Pattern, late: int, steps: int, missing: Collection[int]
+) -> tuple[Confidence, str]:
+    """Return how sure it is that this rank is late in the job, and why."""
+    often = f"late in {late} of {steps} steps"
+    if missing:
+        return "low", f"{often}; rank {ranges(missing)} is not recorded and may be later still"
+    found = collected.matching
+    alone = int((~found.is_matched).sum())
+    if alone * 5 > len(found):
+        return "low", f"{often}; {alone} of {len(found)} collectives could not be matched"
+    if pattern == "persistent" and steps >= 3:
+        return "high", often
+    if pattern == "persistent":
+        return "medium", f"{often}, which are few"
+    return "low", often
