@@ -100,7 +100,9 @@ def compare_case(row: dict[str, Any], values: dict[str, float | None], where: st
 
 def check_case(folder: Path, known: dict[str, Any]) -> list[str]:
     """Return what differs from the figures that a case states for ranks, steps and patterns."""
-    document = report(folder) or {"steps": [], "run": {"warnings": []}}
+    document = report(folder)
+    if document is None:
+        return ["no report"]
     by_rank = {str(row["rank"]): row for row in document["steps"] if not row["partial"]}
     wrong = []
     for rank, values in known.get("ranks", {}).items():
@@ -117,7 +119,36 @@ def check_case(folder: Path, known: dict[str, Any]) -> list[str]:
         wrong += compare_case(by_rank.get("0", {}), known["default"], "default")
         taught = report(folder, "--comm-kernel", COLLECTIVES_OF_CASES) or {"steps": [{}]}
         wrong += compare_case(taught["steps"][0], known["with_pattern"], "with pattern")
-    return wrong + not_adding_up(document["steps"])
+    return wrong + check_collectives(document, known) + not_adding_up(document["steps"])
+
+
+def check_collectives(document: dict[str, Any], known: dict[str, Any]) -> list[str]:
+    """Return what differs from the collectives that a case states: waits, sizes, who is late."""
+    rows = document["collectives"]
+    matched = [each for each in rows if each["transfer_ns"] is not None]
+    late = document["stragglers"] or {}
+    found: dict[str, Any] = {
+        "pairs": len(matched),
+        "unmatched": document["run"]["unmatched_collectives"],
+        "bytes": [each["size_bytes"] for each in rows],
+        "total_bytes": sum(each["size_bytes"] or 0 for each in rows),
+        "straggler": late.get("rank"),
+        "late_us": (late.get("late_ns") or 0) / 1000,
+        "cause": late.get("cause"),
+        "transfer_us": sum(each["transfer_ns"] for each in matched) / 1000,
+        "wait_us": {
+            str(rank): sum(
+                one["wait_ns"] for each in matched for one in each["ranks"] if one["rank"] == rank
+            )
+            / 1000
+            for rank in document["run"]["ranks"]
+        },
+    }
+    return [
+        f"{name}: {found[name]} is not {value}"
+        for name, value in known.items()
+        if name in found and found[name] != value
+    ]
 
 
 def check_refused(run: Path, words: str) -> list[str]:
@@ -132,7 +163,8 @@ def check_refused(run: Path, words: str) -> list[str]:
 
 def has_figures(known: dict[str, Any]) -> bool:
     """Tell whether a case states figures of steps, which is what has landed so far."""
-    return any(key in known for key in ("ranks", "per_step", "default", "by_process"))
+    figures = ("ranks", "per_step", "default", "by_process", "pairs", "straggler", "bytes")
+    return any(key in known for key in figures)
 
 
 def main(shared: Path) -> int:

@@ -11,7 +11,7 @@ import msgspec
 
 from ddptrace.errors import RunError, UsageError
 from ddptrace.metrics.collective_rows import Collective, collective_rows
-from ddptrace.metrics.collectives import Collected, collect, unmatched_counts, waits
+from ddptrace.metrics.collectives import Collected, collect, waits
 from ddptrace.metrics.exposure import with_exposure
 from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.recording import (
@@ -27,6 +27,7 @@ from ddptrace.metrics.stragglers import Stragglers, stragglers
 from ddptrace.metrics.summary import Summary, kept_rows, longest_by_step, summarize
 from ddptrace.metrics.timebase import Timebase, timebase
 from ddptrace.metrics.timeline import RankTimeline, clipped, rank_timeline
+from ddptrace.metrics.unmatched import unmatched_counts, unmatched_warnings
 from ddptrace.model import Device, Run, Source, Trace, Warn
 from ddptrace.wording import ranges
 
@@ -259,7 +260,12 @@ def _facts(run: Run, base: Timebase, collected: Collected, more: Sequence[Warn])
         else _most_common(devices) or _most_common([facts.device for facts in told]),
         backend=_most_common(backends) or _most_common([facts.backend for facts in told]),
         versions=_versions(run),
-        warnings=[*run.all_warnings, *more, *slowed(cost, figures_part(parts), measured)],
+        warnings=[
+            *run.all_warnings,
+            *more,
+            *unmatched_warnings(collected),
+            *slowed(cost, figures_part(parts), measured),
+        ],
         missing_reasons={str(rank): reason for rank, reason in run.missing_reasons.items()},
         parts=parts,
         recording=cost,

@@ -12,27 +12,32 @@ import numpy as np
 from ddptrace.kernels import Kind
 from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.steps import StepMetrics, step_metrics
-from ddptrace.model import NEVER_NS, Collectives, Facts, HostRanges, Mark, Ops, Run, Trace
+from ddptrace.model import NEVER_NS, Collectives, Facts, Group, HostRanges, Mark, Ops, Run, Trace
 
 KINDS = {"compute": Kind.COMPUTE, "comm": Kind.COMM, "mem": Kind.MEM}
 _NAMES = ("kernel", "all_reduce")
 
 
 def trace(*rows, marks=((0, 10**9),), rank=0, **facts) -> Trace:
-    """State a recording: rows are (kind, start, end[, launch]) in µs, marks (start, end) in µs.
+    """State a recording: rows are (kind, start, end[, launch[, backward]]) in µs, marks in µs.
 
-    A row without launch was launched where it starts; a launch of None is no launch event.
+    A row without launch was launched where it starts; a launch of None is no launch event. The last
+    thing of a comm row may be a dict of what is told of it: op, group, size, part, seq, source,
+    destination; the group is a name, or a `Group`. Marks are (start, end), or (start, end, number).
     """
     ordered = sorted(rows, key=lambda row: row[1])
     ops = [_row(row) for row in ordered]
     names = np.zeros(len(ops), np.int32)
+    told = [op["told"] for op in ops if op["kind"] == Kind.COMM]
+    words = (*_NAMES, *sorted({each["op"] for each in told} - set(_NAMES)))
+    groups = tuple(dict.fromkeys(each["group"] for each in told if each["group"]))
     return Trace(
         rank=rank,
         path=f"rank{rank}.json",
         source="kineto",
         device=facts.pop("device", "gpu"),
         clock=facts.pop("clock", "unix"),
-        names=_NAMES,
+        names=words,
         ops=Ops(
             start_ns=np.array([op["start"] for op in ops], np.int64),
             end_ns=np.array([op["end"] for op in ops], np.int64),
@@ -50,10 +55,15 @@ def trace(*rows, marks=((0, 10**9),), rank=0, **facts) -> Trace:
         host=no_host(),
         marks=tuple(
             Mark(number, f"ProfilerStep#{number}", start * 1000, end * 1000)
-            for number, (start, end) in enumerate(marks)
+            for number, (start, end) in _numbered(marks)
         ),
-        facts=Facts(world_size=facts.pop("world_size", None)),
-        collectives=_all_reduces(sum(op["kind"] == Kind.COMM for op in ops)),
+        facts=Facts(
+            world_size=facts.pop("world_size", None),
+            gpu=facts.pop("gpu", None),
+            host=facts.pop("host", None),
+        ),
+        collectives=_collectives(told, words, groups),
+        groups=groups,
         **facts,
     )
 
@@ -62,21 +72,38 @@ def _rows(is_comm) -> Any:
     return np.where(is_comm, np.cumsum(is_comm) - 1, -1).astype(np.int32)
 
 
-def _all_reduces(count) -> Collectives:
-    untold = np.full(count, -1)
+def _numbered(marks):
+    for place, (start, end, *number) in enumerate(marks):
+        yield (number[0] if number else place), (start, end)
+
+
+_UNTOLD = {"op": "all_reduce", "size": -1, "part": -1, "seq": -1, "source": -1, "destination": -1}
+
+
+def _group(named) -> Group | None:
+    return Group(named) if isinstance(named, str) else named
+
+
+def _collectives(told, words, groups) -> Collectives:
+    def column(name, kind):
+        return np.array([each[name] for each in told], kind)
+
     return Collectives(
-        operation=np.full(count, 1, np.int32),
-        group=untold.astype(np.int32),
-        size_bytes=untold,
-        part_bytes=untold,
-        sequence=untold,
-        source=untold.astype(np.int32),
-        destination=untold.astype(np.int32),
+        operation=np.array([words.index(each["op"]) for each in told], np.int32),
+        group=np.array(
+            [groups.index(each["group"]) if each["group"] else -1 for each in told], np.int32
+        ),
+        size_bytes=column("size", np.int64),
+        part_bytes=column("part", np.int64),
+        sequence=column("seq", np.int64),
+        source=column("source", np.int32),
+        destination=column("destination", np.int32),
     )
 
 
 def _row(row: tuple[Any, ...]) -> dict[str, Any]:
     kind, start, end, *more = row
+    told = more.pop() if more and isinstance(more[-1], dict) else {}
     options = dict(enumerate(more))
     launch = options.get(0, start)
     return {
@@ -85,6 +112,7 @@ def _row(row: tuple[Any, ...]) -> dict[str, Any]:
         "end": end * 1000,
         "launch": NEVER_NS if launch is None else launch * 1000,
         "backward": options.get(1, False),
+        "told": _UNTOLD | told | {"group": _group(told.get("group"))},
     }
 
 

@@ -120,10 +120,3 @@ def waits(collected: Collected, rank: int, recording: int) -> Waits:
         transfer=Intervals.union_of(moving_ns, table.end_ns[matched]),
         unmatched=Intervals.union_of(table.start_ns[unmatched], table.end_ns[unmatched]),
     )
-
-
-def unmatched_counts(collected: Collected) -> dict[int, int]:
-    """Return for each rank how many of its comm operations are not matched with all others'."""
-    found = collected.matching
-    alone = collected.is_there & ~found.is_matched[:, None]
-    return dict(zip(found.ranks, alone.sum(axis=0).tolist(), strict=True))

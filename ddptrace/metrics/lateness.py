@@ -17,6 +17,7 @@ from ddptrace.model import NEVER_NS
 
 Cause: TypeAlias = Literal["compute", "input", "host"]
 
+HIDDEN_NS = 50_000
 EXPLAINS = 0.5
 """A cause explains a delay when it makes up this part of it at least."""
 
@@ -26,9 +27,9 @@ class Ways:
     """The ways of all ranks to some collectives: a row each, a column a rank; ns, 0 for no part.
 
     A way begins where the ranks were together before: at the end of the last collective of a step
-    before, else of the collective before; else, where nothing tells a common moment, at the start
-    of the step's window. `idle_ns` is the time without any GPU work, `quiet_ns` that from the start
-    of the step's mark to its first launch.
+    before, else of the collective before if nobody computed beside it; else, where nothing tells a
+    common moment, at the start of the step's window. `idle_ns` is the time without any GPU work,
+    `quiet_ns` that from the start of the step's mark to its first launch.
     """
 
     compute_ns: IntArray
@@ -72,7 +73,7 @@ def ways(collected: Collected, rows: NDArray[np.intp]) -> Ways:
     """Return the ways of the ranks to the collectives in some rows of the matching."""
     shape = (rows.size, len(collected.matching.ranks))
     compute_ns, idle_ns, quiet_ns = (np.zeros(shape, np.int64) for _ in range(3))
-    anchor = _anchors(collected)[rows]
+    anchor = anchors(collected)[rows]
     for column, rank in enumerate(collected.matching.ranks):
         table = collected.tables[rank]
         row = collected.matching.row[rows, column]
@@ -95,11 +96,11 @@ def ways(collected: Collected, rows: NDArray[np.intp]) -> Ways:
     return Ways(compute_ns, idle_ns, quiet_ns)
 
 
-def _anchors(collected: Collected) -> NDArray[np.intp]:
+def anchors(collected: Collected) -> NDArray[np.intp]:
     """Return for each collective the one that its way begins with; -1 for none.
 
-    A wait inside the step lets the others compute ahead, so the last collective of the step before
-    is the better start.
+    It is the last one of the step before. Without that it is the one before, unless a rank computed
+    beside that: those that wait compute ahead, and then have less to do than the late one.
     """
     found = collected.matching
     anchors = np.full(len(found), NONE, np.intp)
@@ -110,8 +111,10 @@ def _anchors(collected: Collected) -> NDArray[np.intp]:
         step = collected.step[rows]
         is_first = np.concatenate(([True], step[1:] != step[:-1]))
         first = np.maximum.accumulate(np.where(is_first, np.arange(rows.size), 0))
-        before = np.where(first > 0, first, np.arange(rows.size)) - 1
-        anchors[rows] = np.where(before >= 0, rows[before], NONE)
+        anchors[rows] = np.where(first > 0, rows[np.maximum(first - 1, 0)], NONE)
+        idle = collected.hidden_ns[rows].max(axis=1) <= HIDDEN_NS
+        near = np.flatnonzero((first == 0)[1:] & idle[:-1]) + 1
+        anchors[rows[near]] = rows[near - 1]
     return anchors
 
 

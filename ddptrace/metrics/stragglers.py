@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ddptrace.metrics.collectives import Collected
 from ddptrace.metrics.comm_table import NONE
-from ddptrace.metrics.lateness import Cause, Excess, cause_of, excess, ways
+from ddptrace.metrics.lateness import Cause, Excess, anchors, cause_of, excess, ways
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.wording import ranges
 
@@ -25,6 +25,7 @@ Confidence: TypeAlias = Literal["high", "medium", "low"]
 
 NOISE_NS = 50_000
 NOISE_OF_TRANSFER = 0.2
+CLEAR_PART = 0.5
 PERSISTENT = 0.75
 
 
@@ -35,7 +36,7 @@ class StepStraggler:
     `wait_ns` is the median over the others of how much longer they waited in the step than the
     straggler did, `late_ns` how much later than the median of the others it arrived, at the worst.
     It was last by more than the noise in `led` of the step's `collectives`. `excess` tells what it
-    did longer than the others until then, `cause` which of that explains the delay.
+    did longer than the others until it was late, `cause` which of that explains the delay.
     """
 
     step: int | None
@@ -73,10 +74,14 @@ class Stragglers:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """The straggler of a step before its cause is known; `row` is where it was latest."""
+    """The straggler of a step before its cause is known.
+
+    `row` is the collective to ask for the cause: there it was late by `late_ns`.
+    """
 
     found: StepStraggler
     row: int
+    late_ns: int
     column: int
     others: tuple[int, ...]
 
@@ -88,7 +93,9 @@ def stragglers(
     unknown = _why_unknown(collected)
     if unknown is not None:
         return _nobody(unknown, [])
-    found = [candidate for step in _steps(collected) if (candidate := _candidate(collected, step))]
+    has_anchor = anchors(collected) != NONE
+    each = (_candidate(collected, step, has_anchor) for step in _steps(collected))
+    found = [candidate for candidate in each if candidate is not None]
     steps = _with_causes(collected, found)
     numbers = {row.step for row in counted}
     those = [step for step in steps if step.step in numbers]
@@ -131,6 +138,8 @@ def _why_unknown(collected: Collected) -> str | None:
         return f"ranks {ranges(shared[0])} share one GPU and take turns on it"
     if len(collected.matching.ranks) < 2:
         return "only one rank is recorded"
+    if not len(collected.matching):
+        return "no communication was recorded"
     between = (collected.is_there.sum(axis=1) > 1) & collected.matching.is_matched
     return None if between.any() else "no collective of the ranks could be matched"
 
@@ -145,38 +154,50 @@ def _steps(collected: Collected) -> list[NDArray[np.intp]]:
     return [rows[step == number] for number in numbers]
 
 
-def _candidate(collected: Collected, rows: NDArray[np.intp]) -> _Candidate | None:
+def _candidate(
+    collected: Collected, rows: NDArray[np.intp], has_anchor: NDArray[np.bool_]
+) -> _Candidate | None:
     """Return who the others wait for in a step: among those ranks that wait for each other most."""
     by_ranks: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for row in rows.tolist():
         by_ranks[tuple(np.flatnonzero(collected.is_there[row]).tolist())].append(row)
-    found = [_latest(collected, np.array(mine), columns) for columns, mine in by_ranks.items()]
+    found = [
+        _latest(collected, np.array(mine), columns, has_anchor[mine])
+        for columns, mine in by_ranks.items()
+    ]
     return max(found, key=lambda one: (one.found.rank is not None, one.found.wait_ns), default=None)
 
 
-def _latest(collected: Collected, rows: NDArray[np.intp], columns: tuple[int, ...]) -> _Candidate:
+def _latest(
+    collected: Collected,
+    rows: NDArray[np.intp],
+    columns: tuple[int, ...],
+    has_anchor: NDArray[np.bool_],
+) -> _Candidate:
     wait_ns = collected.wait_ns[rows][:, list(columns)]
-    noise_ns = np.maximum(NOISE_OF_TRANSFER * collected.transfer_ns[rows], NOISE_NS)
     sums = wait_ns.sum(axis=0)
     place = int(sums.argmin())
     others = np.delete(np.arange(len(columns)), place)
-    late_ns = np.median(wait_ns[:, others], axis=1) - wait_ns[:, place]
-    worst = int(late_ns.argmax())
     waited_ns = int(np.median(sums[others]) - sums[place])
     limit_ns = max(NOISE_NS, NOISE_OF_TRANSFER * int(collected.transfer_ns[rows].sum()))
-    led = int((late_ns > noise_ns).sum())
-    is_late = waited_ns > limit_ns and led > 0
+    late_ns = np.median(wait_ns[:, others], axis=1) - wait_ns[:, place]
+    is_clear = late_ns > np.maximum(NOISE_OF_TRANSFER * collected.transfer_ns[rows], NOISE_NS)
+    # Many small delays add up to something, but they are no more than how ends differ.
+    is_late = waited_ns > limit_ns and late_ns[is_clear].sum() >= CLEAR_PART * waited_ns
     step = int(collected.step[rows[0]])
     found = StepStraggler(
         step=None if step == NONE else step,
         rank=collected.matching.ranks[columns[place]] if is_late else None,
         wait_ns=waited_ns,
-        late_ns=int(late_ns[worst]),
-        led=led,
+        late_ns=int(late_ns.max()),
+        led=int(is_clear.sum()),
         collectives=rows.size,
     )
+    # The cause is asked where the delay was worst, of those whose way begins at a common moment.
+    has_way = is_clear & has_anchor
+    shown = int((np.where(has_way, late_ns, -np.inf) if has_way.any() else late_ns).argmax())
     rest = tuple(columns[other] for other in others)
-    return _Candidate(found, int(rows[worst]), columns[place], rest)
+    return _Candidate(found, int(rows[shown]), int(late_ns[shown]), columns[place], rest)
 
 
 def _with_causes(collected: Collected, found: Sequence[_Candidate]) -> list[StepStraggler]:
@@ -185,7 +206,7 @@ def _with_causes(collected: Collected, found: Sequence[_Candidate]) -> list[Step
     known = {}
     for at, one in enumerate(late):
         more = excess(there, at, one.column, one.others)
-        known[id(one)] = replace(one.found, excess=more, cause=cause_of(one.found.late_ns, more))
+        known[id(one)] = replace(one.found, excess=more, cause=cause_of(one.late_ns, more))
     return [known.get(id(one), one.found) for one in found]
 
 
