@@ -110,11 +110,15 @@ def _lists(
         destination,
         np.where(is_lonely, rank, NONE),
     )
-    distinct, place = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-    place = place.reshape(-1)
-    return {
-        _Key(*map(int, key)): np.flatnonzero(place == number) for number, key in enumerate(distinct)
-    }
+    number = np.zeros(len(table), np.int64)
+    for column in columns:
+        values, code = np.unique(column, return_inverse=True)
+        number = number * values.size + code.reshape(-1)
+    found = {}
+    for one in np.unique(number):
+        rows = np.flatnonzero(number == one)
+        found[_Key(*(int(column[rows[0]]) for column in columns))] = rows
+    return found
 
 
 def _other(group: Group, rank: int) -> int:

@@ -164,8 +164,11 @@ def _by_number(lists: Sequence[_List]) -> Places:
 
     Calls that were coalesced share a number: these are told apart by their order.
     """
-    numbers = [_distinct(one.sequence) for one in lists]
-    known, place = np.unique(np.concatenate(numbers), axis=0, return_inverse=True)
+    nth = [_nth_from_last(one.sequence) for one in lists]
+    most = max(int(each.max(initial=0)) for each in nth) + 1
+    # The last of a number comes last, and no two of a rank are the same.
+    numbers = [(one.sequence + 1) * most - each for one, each in zip(lists, nth, strict=True)]
+    known, place = np.unique(np.concatenate(numbers), return_inverse=True)
     found = np.full((len(known), len(lists)), NONE)
     borders = np.cumsum([0, *map(len, numbers)])
     for at, (first, last) in enumerate(pairwise(borders)):
@@ -173,14 +176,14 @@ def _by_number(lists: Sequence[_List]) -> Places:
     return _without_disputed(lists, found)
 
 
-def _distinct(sequence: IntArray) -> IntArray:
-    """Return each number and which one of its kind it is, counted from the last."""
+def _nth_from_last(sequence: IntArray) -> IntArray:
+    """Return which one of its number each entry is, counted from the last from 0."""
     backwards = np.argsort(sequence[::-1], kind="stable")
     ordered = sequence[::-1][backwards]
     first = np.searchsorted(ordered, ordered)
     nth = np.empty_like(sequence)
     nth[backwards] = np.arange(sequence.size) - first
-    return np.stack((sequence, -nth[::-1]), axis=1)
+    return nth[::-1]
 
 
 def _without_disputed(lists: Sequence[_List], found: Places) -> Places:

@@ -158,12 +158,14 @@ def _candidate(
     collected: Collected, rows: NDArray[np.intp], has_anchor: NDArray[np.bool_]
 ) -> _Candidate | None:
     """Return who the others wait for in a step: among those ranks that wait for each other most."""
-    by_ranks: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for row in rows.tolist():
-        by_ranks[tuple(np.flatnonzero(collected.is_there[row]).tolist())].append(row)
+    there = collected.matching.row[rows] != NONE
+    sets, place = there[:1], np.zeros(rows.size, np.intp)
+    if (there != sets).any():
+        sets, place = np.unique(there, axis=0, return_inverse=True)
+    of_set = [rows[place.reshape(-1) == number] for number in range(len(sets))]
     found = [
-        _latest(collected, np.array(mine), columns, has_anchor[mine])
-        for columns, mine in by_ranks.items()
+        _latest(collected, mine, tuple(np.flatnonzero(ranks).tolist()), has_anchor[mine])
+        for ranks, mine in zip(sets, of_set, strict=True)
     ]
     return max(found, key=lambda one: (one.found.rank is not None, one.found.wait_ns), default=None)
 

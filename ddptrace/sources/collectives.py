@@ -92,11 +92,11 @@ def _operations(
 
     A code is -1 where neither the description nor the name say which operation it is.
     """
-    both = np.stack((calls.name, calls.description), axis=1)
-    distinct, place = np.unique(both, axis=0, return_inverse=True)
+    both = calls.name.astype(np.int64) * len(descriptions) + calls.description
+    distinct, place = np.unique(both, return_inverse=True)
     found = [
         collective_operation(names.texts[text], descriptions[number].operation)
-        for text, number in distinct
+        for text, number in (divmod(each, len(descriptions)) for each in distinct.tolist())
     ]
     words = tuple(dict.fromkeys(word for word in found if word is not None))
     first = len(names.texts)
