@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import sqlite3
@@ -205,6 +206,50 @@ def test_a_recording_is_answered_with_the_command_that_exports_it(
         "nsys export --type=sqlite --include-blobs=true --include-json=true --output "
         f"'{tmp_path}/my rank0.sqlite' '{tmp_path}/my rank0{suffix}'",
     )
+
+
+@pytest.mark.parametrize("suffix", [".sqlite", ".nsys-rep", ".qdrep", ".qdstrm"])
+@pytest.mark.parametrize(
+    ("packer", "command"),
+    [(".gz", "gunzip -k"), (".zip", "unzip"), (".zst", "unzstd"), (".xz", "unxz -k")],
+)
+@pytest.mark.parametrize("given", ["file", "folder"])
+def test_a_packed_file_is_answered_with_the_command_that_unpacks_it(
+    tmp_path, monkeypatch, suffix, packer, command, given
+):
+    path = tmp_path / f"my rank0{suffix}{packer}"
+    path.write_bytes(b"x")
+    done = quick(monkeypatch, path if given == "file" else tmp_path)
+    assert_refused(done, "is compressed", f"unpack it first: {command} '{path}'")
+
+
+@pytest.mark.parametrize("name", ["rank0.gz", "rank0.json.gz", "rank0"])
+def test_a_packed_export_is_told_by_its_content_whatever_its_name(tmp_path, monkeypatch, name):
+    path = plain().write(tmp_path / "x")
+    (tmp_path / name).write_bytes(gzip.compress(path.read_bytes()))
+    assert_refused(quick(monkeypatch, tmp_path / name), name, "is compressed", "gunzip")
+
+
+@pytest.mark.parametrize("head", [b"PK\x03\x04", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"BZh9"])
+def test_an_archive_of_traces_is_told_by_its_content(tmp_path, monkeypatch, head):
+    (tmp_path / "rank0.json").write_bytes(head + b"\x01\x02" * 50)
+    assert_refused(quick(monkeypatch, tmp_path), "rank0.json", "unpack it first")
+
+
+@pytest.mark.parametrize("name", ["rank0.sqlite.gz", "rank0.nsys-rep.gz"])
+def test_a_packed_file_beside_what_it_holds_is_not_spoken_of(tmp_path, monkeypatch, name):
+    plain().write(tmp_path / "rank0.sqlite")
+    (tmp_path / name).write_bytes(b"x")
+    done = quick(monkeypatch, tmp_path)
+    assert (done.returncode, ".gz" in done.stdout) == (0, False)
+
+
+def test_a_packed_export_beside_other_ranks_is_said(tmp_path, monkeypatch):
+    plain(0).recorder(0).write(tmp_path / "rank0.sqlite")
+    (tmp_path / "rank1.sqlite.gz").write_bytes(b"x")
+    done = quick(monkeypatch, tmp_path)
+    assert "rank1.sqlite.gz: left out, since it is compressed" in done.stdout
+    assert "1 of 2 ranks are here; missing: 1" in done.stdout
 
 
 def test_raw_data_is_answered_with_what_to_do(tmp_path, monkeypatch):

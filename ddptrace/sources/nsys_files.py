@@ -14,14 +14,26 @@ SQLITE_SUFFIX = ".sqlite"
 _PARQUET_SUFFIX = "_pqtdir"
 RECORDING_SUFFIXES = (".nsys-rep", ".qdrep")
 RAW_SUFFIX = ".qdstrm"
-NOT_EXPORTED_SUFFIXES = (*RECORDING_SUFFIXES, RAW_SUFFIX)
+_UNPACKERS = {
+    ".gz": "gunzip -k",
+    ".zip": "unzip",
+    ".zst": "unzstd",
+    ".xz": "unxz -k",
+    ".bz2": "bunzip2 -k",
+}
+_PACKED_SUFFIXES = tuple(
+    kind + packed
+    for kind in (SQLITE_SUFFIX, *RECORDING_SUFFIXES, RAW_SUFFIX)
+    for packed in _UNPACKERS
+)
+UNREADABLE_SUFFIXES = (*RECORDING_SUFFIXES, RAW_SUFFIX, *_PACKED_SUFFIXES)
 
 
 def is_nsys(path: Path) -> bool:
     """Tell whether a file or folder is Nsight Systems', by its name or its first bytes."""
     if is_parquet_export(path):
         return True
-    if path.name.lower().endswith((SQLITE_SUFFIX, *NOT_EXPORTED_SUFFIXES)):
+    if path.name.lower().endswith((SQLITE_SUFFIX, *UNREADABLE_SUFFIXES)):
         return True
     if not path.is_file():
         return False  # of a pipe the first bytes would be gone
@@ -33,7 +45,11 @@ def is_nsys(path: Path) -> bool:
 
 
 def is_exported(path: Path) -> bool:
-    """Tell whether the export of a recording that nsys alone can read lies beside it."""
+    """Tell whether the export of a file that cannot be read lies beside it, or the file unpacked."""
+    if path.name.lower().endswith(_PACKED_SUFFIXES):
+        path = path.with_suffix("")
+        if path.is_file():
+            return True
     stem = path.name[: path.name.rindex(".")]
     sqlite = path.with_name(stem + SQLITE_SUFFIX)
     return sqlite.is_file() or is_parquet_export(path.with_name(stem + _PARQUET_SUFFIX))
@@ -44,6 +60,8 @@ def check_is_exported(path: Path) -> None:
     name = path.name.lower()
     if not (path.is_file() or path.is_dir()):
         raise TraceFileError(one_line(path), "is no file: nothing can be read from it")
+    if name.endswith(_PACKED_SUFFIXES):
+        raise ForeignFileError(one_line(path), _packed(_UNPACKERS[path.suffix.lower()], path))
     if name.endswith(RECORDING_SUFFIXES):
         raise ForeignFileError(
             one_line(path),
@@ -57,6 +75,11 @@ def check_is_exported(path: Path) -> None:
             "of a library (libdw.so.1 and what it needs): import it with QdstrmImporter of the "
             "nsys that recorded it, then export that",
         )
+
+
+def _packed(command: str, path: Path) -> str:
+    """Return what is wrong with a compressed file, and the command that unpacks it."""
+    return f"is compressed; unpack it first: {command} {shlex.quote(one_line(path))}"
 
 
 def export_command(path: Path) -> str:
