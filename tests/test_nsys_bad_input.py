@@ -210,13 +210,13 @@ def test_a_recording_is_answered_with_the_command_that_exports_it(
 
 @pytest.mark.parametrize("suffix", [".sqlite", ".nsys-rep", ".qdrep", ".qdstrm"])
 @pytest.mark.parametrize(
-    ("packer", "command"),
-    [(".gz", "gunzip -k"), (".zip", "unzip"), (".zst", "unzstd"), (".xz", "unxz -k")],
+    "packed", [(".gz", "gunzip -k"), (".zip", "unzip"), (".zst", "unzstd"), (".xz", "unxz -k")]
 )
 @pytest.mark.parametrize("given", ["file", "folder"])
 def test_a_packed_file_is_answered_with_the_command_that_unpacks_it(
-    tmp_path, monkeypatch, suffix, packer, command, given
+    tmp_path, monkeypatch, suffix, packed, given
 ):
+    packer, command = packed
     path = tmp_path / f"my rank0{suffix}{packer}"
     path.write_bytes(b"x")
     done = quick(monkeypatch, path if given == "file" else tmp_path)

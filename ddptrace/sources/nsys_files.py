@@ -45,7 +45,7 @@ def is_nsys(path: Path) -> bool:
 
 
 def is_exported(path: Path) -> bool:
-    """Tell whether the export of a file that cannot be read lies beside it, or the file unpacked."""
+    """Tell whether the export of a file that cannot be read, or itself unpacked, lies beside it."""
     if path.name.lower().endswith(_PACKED_SUFFIXES):
         path = path.with_suffix("")
         if path.is_file():
