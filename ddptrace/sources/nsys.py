@@ -11,10 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ddptrace import kernels
 from ddptrace.kernels import Kind, Patterns
+from ddptrace.model import Warn
 from ddptrace.sources import nsys_notices
 from ddptrace.sources.names import Names
 from ddptrace.sources.nsys_collectives import Payload, payload, read_schemas
@@ -43,13 +44,13 @@ def read_nsys(path: Path, comm: Patterns, steps: str | None) -> list[Recording]:
         payloads = _payloads(store, report.ranges)
     finally:
         store.close()
-    working, silent = _working(report)
+    working, about_others = _working(report)
     marks = {process: recorder_mark(report.ranges.get(process, [])) for process in working}
     who, about_ranks = numbered(report.path, identities(marks, report.session.variables, payloads))
     recordings = [recording(report, identity) for identity in who]
     about_file = [
         *about_ranks,
-        *nsys_notices.silent(report.path, silent),
+        *about_others,
         *nsys_notices.diagnostics(report.path, who, report.diagnostics),
     ]
     return [replace(recordings[0], about_file=tuple(about_file)), *recordings[1:]]
@@ -86,29 +87,49 @@ def _payloads(store: Store, ranges: dict[int, list[Range]]) -> dict[int, list[Pa
     }
 
 
-def _working(report: Report) -> tuple[list[int], list[int]]:
-    """Return the processes with GPU work, and the ids of those whose kernels were all lost.
+def _working(report: Report) -> tuple[list[int], list[Warn]]:
+    """Return the processes with GPU work, and the warnings about others that used the GPU.
 
     Raises TraceFileError when no process has any work.
     """
     tables = report.tables
-    is_kernel = tables.work.kind != Kind.MEM
-    kernel_count = np.bincount(tables.work.process[is_kernel], minlength=len(tables.processes))
+    kernel_count = _per_process(tables, tables.work.process[tables.work.kind != Kind.MEM])
     if kernel_count.all() and kernel_count.size:
         return list(tables.processes), []
     launches = _launches(tables)
     if kernel_count.any():
         working = [tables.processes[place] for place in np.flatnonzero(kernel_count)]
-        lost = np.flatnonzero((kernel_count == 0) & (launches > 0))
-        return working, [process_id(tables.processes[place]) for place in lost]
+        groups = _without_kernels(tables, kernel_count == 0, launches)
+        return working, nsys_notices.without_kernels(report.path, groups)
+    if tables.untimed:
+        raise nsys_notices.no_times(report.path, tables)
     if tables.graphs.start_ns.size:
         raise nsys_notices.only_graphs(report.path, tables.graphs)
     if launches.any() or not tables.work.start_ns.size:
-        raise nsys_notices.no_gpu_work(report.path, int(launches.sum()))
+        raise nsys_notices.no_gpu_work(report.path, tables, int(launches.sum()))
     return [tables.processes[place] for place in np.unique(tables.work.process)], []
+
+
+def _without_kernels(
+    tables: Tables, without: NDArray[np.bool_], launches: NDArray[np.intp]
+) -> dict[str, list[int]]:
+    """Return the ids of the processes without usable kernels that used the GPU, by the reason."""
+    is_untimed = _per_process(tables, list(tables.untimed)) > 0
+    is_lost = (launches > 0) & ~is_untimed
+    copies = (_per_process(tables, tables.work.process) > 0) & ~is_untimed & ~is_lost
+    groups = {"lost": is_lost, "untimed": is_untimed, "copies": copies}
+    return {
+        why: [process_id(tables.processes[place]) for place in np.flatnonzero(without & those)]
+        for why, those in groups.items()
+    }
+
+
+def _per_process(tables: Tables, places: ArrayLike) -> NDArray[np.intp]:
+    """Count how often each process is among the places of some."""
+    return np.bincount(np.asarray(places, np.intp), minlength=len(tables.processes))
 
 
 def _launches(tables: Tables) -> NDArray[np.intp]:
     """Count the calls of each process that put kernels or graphs on the GPU."""
     launched = Names(tuple(tables.names)).where(kernels.is_launch_call, tables.calls.name)
-    return np.bincount(tables.calls.process[launched], minlength=len(tables.processes))
+    return _per_process(tables, tables.calls.process[launched])

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from ddptrace.errors import TraceFileError
 from ddptrace.model import Warn
 from ddptrace.sources.nsys_ranks import Identity
-from ddptrace.sources.nsys_tables import Graphs
+from ddptrace.sources.nsys_tables import Graphs, Tables
 from ddptrace.wording import counted, listed, ranges
 
 _NODES = "nsys profile --cuda-graph-trace=node"
@@ -34,17 +34,16 @@ def diagnostics(
     ]
 
 
-def silent(path: str, processes: Collection[int]) -> list[Warn]:
-    """Return the warning about processes that launched kernels of which none was recorded."""
-    if not processes:
-        return []
-    ids = listed([str(process) for process in processes])
+def without_kernels(path: str, groups: Mapping[str, Collection[int]]) -> list[Warn]:
+    """Return the warnings about processes without kernels, beside others; the keys say why."""
     return [
         Warn(
             "process_without_kernels",
-            f"{path}: {counted(len(processes), 'process')} launched kernels of which none was "
-            f"recorded ({ids}); what they did is missing. {_CAUSES}",
+            f"{path}: {counted(len(processes), 'process')} "
+            f"{_WITHOUT[why].format(ids=listed([str(process) for process in processes]))}",
         )
+        for why, processes in groups.items()
+        if processes
     ]
 
 
@@ -89,16 +88,45 @@ _CAUSES = (
 )
 
 
+_WITHOUT = {
+    "lost": "launched kernels of which none was recorded ({ids}); what they did is missing. "
+    + _CAUSES,
+    "untimed": "with kernels of which none has usable times ({ids}); what they did is missing: "
+    "export it again",
+    "copies": "only copied or set memory on the GPU ({ids}): no rank, and left out",
+}
+
+
 def only_graphs(path: str, graphs: Graphs) -> TraceFileError:
     """Return the error for a report whose GPU work is whole graphs and nothing else."""
     return TraceFileError(path, _opaque(graphs))
 
 
-def no_gpu_work(path: str, launches: int) -> TraceFileError:
-    """Return the error for a report without GPU operations."""
+def no_times(path: str, tables: Tables) -> TraceFileError:
+    """Return the error for a report in which nothing on the GPU has usable times."""
+    kernels = tables.untimed.total()
+    unreadable = tables.unreadable.total()
+    count = kernels or unreadable + tables.dropped.total()
+    noun = "kernel" if kernels else "operation"
+    if kernels and tables.absent:
+        columns = " and ".join(tables.absent)
+        why = f"its table has no column{'s' if tables.absent[1:] else ''} {columns}"
+    elif unreadable:
+        why = "they are no numbers"
+    else:
+        why = "they are 0, or end before they start"
+    return TraceFileError(
+        path, f"none of its {count} GPU {noun}s has usable times ({why}); export it again with nsys"
+    )
+
+
+def no_gpu_work(path: str, tables: Tables, launches: int) -> TraceFileError:
+    """Return the error for a report without GPU operations, or with copies but no kernels."""
     if launches:
         launched = counted(launches, "kernel launch")
         return TraceFileError(path, f"{launched} but no GPU kernels in this report. {_CAUSES}")
+    if tables.dropped or tables.unreadable:
+        return no_times(path, tables)
     return TraceFileError(
         path,
         "holds no GPU work: record it with nsys profile --trace=cuda,nvtx, and let the capture "

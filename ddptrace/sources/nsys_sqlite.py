@@ -124,9 +124,7 @@ class SqliteStore:
         return int(most)
 
     def _by_row(self, table: str, columns: Sequence[str]) -> dict[str, IntArray]:
-        wanted = ", ".join(
-            f"ifnull(CAST({_quoted(column)} AS INTEGER), {NULL})" for column in columns
-        )
+        wanted = ", ".join(f"ifnull({_number(_quoted(column))}, {NULL})" for column in columns)
         cursor = self._connection.execute(f"SELECT {wanted} FROM {_quoted(table)}")
         whole = np.fromiter(chain.from_iterable(cursor), np.int64).reshape(-1, len(columns))
         return {name: whole[:, place].copy() for place, name in enumerate(columns)}
@@ -187,6 +185,19 @@ def _condition(column: str, initials: str | None) -> str:
     # As a blob: text that is not UTF-8 cannot be given to a function.
     asked = f"({column} IS NOT NULL AND is_wanted(CAST({column} AS BLOB)))"
     return asked if initials is None else f"({column} GLOB '[{initials}]*' AND {asked})"
+
+
+def _number(column: str) -> str:
+    """Return what gives a column's value as a whole number; NULL for what is none.
+
+    SQLite itself makes 0 of a text that is no number: a kernel that began at 0.
+    """
+    whole = f"CAST({column} AS INTEGER)"
+    return (
+        f"CASE typeof({column}) WHEN 'integer' THEN {column} "
+        f"WHEN 'real' THEN CASE WHEN abs({column}) < 9e18 THEN {whole} END "
+        f"ELSE CASE WHEN CAST({whole} AS TEXT) = trim(CAST({column} AS TEXT)) THEN {whole} END END"
+    )
 
 
 def _text(data: bytes) -> str:
