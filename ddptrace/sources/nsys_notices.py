@@ -120,6 +120,21 @@ def no_times(path: str, tables: Tables) -> TraceFileError:
     )
 
 
+def no_process(path: str, count: int, owners: Collection[int], gpus: int) -> TraceFileError:
+    """Return the error for operations of which nothing tells the process, where there are several.
+
+    `owners` are the ids of those processes; none where only several GPUs tell that there may be.
+    """
+    whose = f"of its {len(owners)} processes ({listed(list(map(str, owners)))})" if owners else ""
+    ran = "" if owners else f", which ran on {gpus} GPUs,"
+    belong = "belongs" if count == 1 else "belong"
+    return TraceFileError(
+        path,
+        f"does not tell which {whose or 'process'} {counted(count, 'GPU operation')}{ran} {belong} "
+        "to (no globalPid); export it again with nsys",
+    )
+
+
 def no_gpu_work(path: str, tables: Tables, launches: int) -> TraceFileError:
     """Return the error for a report without GPU operations, or with copies but no kernels."""
     if launches:
