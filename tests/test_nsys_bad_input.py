@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import os
 import sqlite3
 from contextlib import closing
 
 import pytest
 from commands import assert_refused, quick, report
+from folders import state
 from nsys_exports import Nsys, plain, two_ranks
 from traces import plain as plain_kineto
 
@@ -17,17 +17,6 @@ from ddptrace import load_run
 from ddptrace.errors import TraceFileError
 from ddptrace.sources.nsys_files import is_nsys
 from ddptrace.sources.nsys_sqlite import SqliteStore
-
-
-def state(folder):
-    """Return what can be seen of a folder's files from outside."""
-    return {
-        path.name: (
-            hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns,
-            path.stat().st_mode,
-        )
-        for path in folder.iterdir()
-    }  # fmt: skip
 
 
 def test_an_export_is_never_changed_and_nothing_is_left_beside_it(tmp_path, monkeypatch):

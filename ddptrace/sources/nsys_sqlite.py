@@ -14,11 +14,13 @@ from ddptrace.errors import ForeignFileError, TraceFileError
 from ddptrace.intervals import IntArray
 from ddptrace.sources import sqlite_pages
 from ddptrace.sources.nsys_store import RANGES, STRINGS, Row, missing
+from ddptrace.sources.sqlite_locks import is_being_written
 from ddptrace.sources.sqlite_pages import NULL
 from ddptrace.wording import one_line
 
 _IDS_AT_ONCE = 5000
 _WAIT_S = 0.2
+_LOCKED = "is locked: another program is writing it; wait until that has ended"
 
 
 class SqliteStore:
@@ -214,7 +216,8 @@ def _checked_header(path: Path) -> sqlite_pages.Header:
     try:
         size = path.stat().st_size
         header = sqlite_pages.read_header(path)
-        beside = {suffix: _beside(path, suffix) for suffix in ("-wal", "-journal")}
+        real = path.resolve()  # its writer's files lie beside what a link leads to
+        beside = {suffix: _beside(real, suffix) for suffix in ("-wal", "-journal")}
     except OSError as error:
         raise TraceFileError(name, f"cannot be opened: {error.strerror}") from error
     if not size:
@@ -225,9 +228,11 @@ def _checked_header(path: Path) -> sqlite_pages.Header:
         if is_used:
             raise TraceFileError(
                 name,
-                f"is being written, or its writer was stopped ({path.name}{suffix} lies beside "
+                f"is being written, or its writer was stopped ({real.name}{suffix} lies beside "
                 "it); wait until the export has ended, or export again",
             )
+    if is_being_written(real):
+        raise TraceFileError(name, _LOCKED)
     if size < header.file_bytes:
         raise TraceFileError(
             name,
@@ -254,7 +259,7 @@ def said_in_one_line(path: str) -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
-            what = "is locked: another program is writing it; wait until that has ended"
+            what = _LOCKED
         else:
             what = f"cannot be read ({one_line(error)})"
         raise TraceFileError(path, what) from error
