@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ddptrace.errors import ForeignFileError, TraceFileError
+from ddptrace.errors import DdptraceError, ForeignFileError, TraceFileError
 from ddptrace.intervals import IntArray
 from ddptrace.sources import sqlite_pages
 from ddptrace.sources.nsys_store import RANGES, STRINGS, Row, missing
@@ -157,22 +157,39 @@ class SqliteStore:
     def _execute(self, query: str) -> sqlite3.Cursor:
         return self._connection.execute(query)
 
+    @contextmanager
+    def _asking(self, wanted: Callable[[str], bool]) -> Iterator[None]:
+        """Let queries ask a function; what it raises is raised, and not SQLite's word for it."""
+        raised: list[DdptraceError] = []
+
+        def is_wanted(text: bytes) -> bool:
+            try:
+                return wanted(_text(text))
+            except DdptraceError as error:
+                raised.append(error)
+                raise
+
+        self._connection.create_function("is_wanted", 1, is_wanted, deterministic=True)
+        try:
+            yield
+        except sqlite3.OperationalError:
+            if raised:
+                raise raised[0] from None
+            raise
+
     def ranges(
         self, columns: Sequence[str], wanted: Callable[[str], bool], initials: str | None
     ) -> list[Row]:
         """Return the NVTX rows with a wanted text."""
         there = self.tables.get(RANGES, ())
-        conditions = {
-            "text": _condition("text", initials),
-            "textId": f"textId IN (SELECT id FROM {STRINGS} WHERE {_condition('value', initials)})",
-        }
+        # Among the strings are names of kernels, too, which nobody wants to know about.
+        of_ranges = "" if initials else f"id IN (SELECT textId FROM {RANGES}) AND "
+        named = f"SELECT id FROM {STRINGS} WHERE {of_ranges}{_condition('value', initials)}"
+        conditions = {"text": _condition("text", initials), "textId": f"textId IN ({named})"}
         some = " OR ".join(conditions[column] for column in conditions if column in there)
         if not some:
             return []
-        with said_in_one_line(self.path):
-            self._connection.create_function(
-                "is_wanted", 1, lambda text: wanted(_text(text)), deterministic=True
-            )
+        with said_in_one_line(self.path), self._asking(wanted):
             found = self._execute(
                 f"SELECT {self._selected(RANGES, ['text', 'textId', *columns])} FROM {RANGES} "
                 f"WHERE {some}"
