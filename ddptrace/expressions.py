@@ -63,8 +63,8 @@ class UserExpression:
                 name = one_line(string)
                 shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
                 raise UsageError(
-                    f"{self._option} {self.pattern!r} takes more than {_LIMIT_S:g} s on names such as "
-                    f"{shown!r}; write it without nested repetitions such as (a+)+"
+                    f"{self._option} {self.pattern!r} takes more than {_LIMIT_S:g} s on names such "
+                    f"as {shown!r}; write it without nested repetitions such as (a+)+"
                 ) from None
         return self._found[string]
 
