@@ -16,6 +16,7 @@ from ddptrace.sources import nsys_notices, nsys_processes
 from ddptrace.sources.nsys_collectives import Payload, payload, read_schemas
 from ddptrace.sources.nsys_facts import backward_threads, diagnostics, read_session
 from ddptrace.sources.nsys_files import check_is_exported
+from ddptrace.sources.nsys_losses import launches
 from ddptrace.sources.nsys_parquet import ParquetStore, is_parquet_export
 from ddptrace.sources.nsys_ranges import Range, read_ranges, recorder_mark
 from ddptrace.sources.nsys_ranks import identities, numbered
@@ -43,10 +44,15 @@ def read_nsys(path: Path, comm: Patterns, steps: str | None) -> list[Recording]:
     marks = {process: recorder_mark(report.ranges.get(process, [])) for process in working}
     who, about_ranks = numbered(report.path, identities(marks, report.session.variables, payloads))
     recordings = [recording(report, identity) for identity in who]
+    launched = {
+        identity.process: launches(report.tables, identity.process, each.trace.marks)
+        for identity, each in zip(who, recordings, strict=True)
+        if report.diagnostics
+    }
     about_file = [
         *about_ranks,
         *about_others,
-        *nsys_notices.diagnostics(report.path, who, report.diagnostics),
+        *nsys_notices.diagnostics(report.path, who, report.diagnostics, launched),
     ]
     return [replace(recordings[0], about_file=tuple(about_file)), *recordings[1:]]
 

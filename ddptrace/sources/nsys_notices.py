@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 from ddptrace.errors import TraceFileError
 from ddptrace.model import Warn
+from ddptrace.sources.nsys_losses import Launches
 from ddptrace.sources.nsys_ranks import Identity
 from ddptrace.sources.nsys_tables import Graphs, Tables
 from ddptrace.wording import counted, listed, ranges
@@ -14,23 +16,90 @@ _NODES = "nsys profile --cuda-graph-trace=node"
 
 
 def diagnostics(
-    path: str, who: Sequence[Identity], noted: Mapping[int | None, Sequence[str]]
+    path: str,
+    who: Sequence[Identity],
+    noted: Mapping[int | None, Sequence[str]],
+    launched: Mapping[int, Launches],
 ) -> list[Warn]:
     """Return the warnings that repeat what nsys itself noted about these processes.
 
-    What it notes about launchers and helpers, which use no GPU, is left out.
+    What it notes about launchers and helpers, which use no GPU, is left out. Where it says that
+    events might be missing, `launched` tells whether any are.
     """
+    doubted = _doubted(who, noted)
+    known = all(launched[process].count for process in doubted)
+    repeated = {
+        process: [said for said in texts if not (known and _INCOMPLETE.match(said))]
+        for process, texts in noted.items()
+    }
     ranks: dict[str, list[int]] = {}
     for one in who:
-        for said in noted.get(one.process, ()):
-            ranks.setdefault(said, []).append(-1 if one.rank is None else one.rank)
-    about_all = dict.fromkeys(noted.get(None, ()), "")
+        for said in repeated.get(one.process, ()):
+            ranks.setdefault(said, []).append(_rank(one))
+    about_all = dict.fromkeys(repeated.get(None, ()), "")
     about_some = {
         said: f" (rank {ranges(some)})" if len(who) > 1 else "" for said, some in ranks.items()
     }
     return [
-        Warn("nsys_diagnostic", f"{path}: nsys noted{whom}: {said}")
-        for said, whom in (about_all | about_some).items()
+        *(_incomplete(path, who, doubted, launched) if known else ()),
+        *(
+            Warn("nsys_diagnostic", f"{path}: nsys noted{whom}: {said}")
+            for said, whom in (about_all | about_some).items()
+        ),
+    ]
+
+
+# nsys says so of each recording that ends before its program, with or without a reason.
+_INCOMPLETE = re.compile(r"Not all (\w+) events might have been collected\b")
+
+
+def _rank(one: Identity) -> int:
+    return -1 if one.rank is None else one.rank
+
+
+def _doubted(
+    who: Sequence[Identity], noted: Mapping[int | None, Sequence[str]]
+) -> dict[int, set[str]]:
+    """Return the processes of which nsys says that events might be missing, and which events."""
+    found = {
+        one.process: {
+            match[1]
+            for said in (*noted.get(None, ()), *noted.get(one.process, ()))
+            if (match := _INCOMPLETE.match(said))
+        }
+        for one in who
+    }
+    return {process: kinds for process, kinds in found.items() if kinds}
+
+
+def _incomplete(
+    path: str,
+    who: Sequence[Identity],
+    doubted: Mapping[int, Collection[str]],
+    launched: Mapping[int, Launches],
+) -> list[Warn]:
+    """Return the one warning about events that might be missing: whether any are."""
+    if not doubted:
+        return []
+    kinds = " and ".join(sorted(set().union(*doubted.values())))
+    noted = f"nsys noted: Not all {kinds} events might have been collected"
+    counts = [launched[process] for process in doubted]
+    where = " inside the steps" if all(each.in_steps for each in counts) else ""
+    lost = sum(each.lost for each in counts)
+    if not lost:
+        # Without the name of the file, so that it is said once for all files of a run.
+        usual = "usual when a recording ends before its program"
+        return [Warn("nsys_diagnostic", f"{noted} ({usual}); every launch{where} has its kernel")]
+    of = sum(each.count for each in counts)
+    whose = [_rank(one) for one in who if one.process in doubted and launched[one.process].lost]
+    whom = f" (rank {ranges(whose)})" if len(who) > 1 else ""
+    have = "has" if lost == 1 else "have"
+    return [
+        Warn(
+            "nsys_diagnostic",
+            f"{path}: {noted}: {lost} of {counted(of, 'kernel launch')}{where} {have} no "
+            f"kernel{whom}, so that figures are too low; record again, with fewer steps",
+        )
     ]
 
 
