@@ -241,6 +241,27 @@ def test_a_packed_export_beside_other_ranks_is_said(tmp_path, monkeypatch):
     assert "1 of 2 ranks are here; missing: 1" in done.stdout
 
 
+OLD = [b"NVIDIA Tegra Profiler Report 1.", b"NVIDIA Tegra Profiler Report 2023@4@4@54-2344v0."]
+NEW = [b"NVIDIA Tegra Profiler Report 2025@3@2@474-2535v0.", b"something else"]
+
+
+@pytest.mark.parametrize("head", OLD + NEW)
+def test_the_command_that_exports_is_one_that_the_nsys_that_recorded_knows(
+    tmp_path, monkeypatch, head
+):
+    """nsys 2022.4 and 2023.4 answer "unrecognised option '--include-blobs=true'"."""
+    (tmp_path / "rank0.nsys-rep").write_bytes(b"\x0a\x20" + head + b"\0" * 9)
+    done = quick(monkeypatch, tmp_path)
+    assert_refused(done, "nsys export --type=sqlite ")
+    assert ("--include-blobs=true --include-json=true" in done.stderr) == (head in NEW)
+
+
+@pytest.mark.parametrize("suffix", [".nsys-rep", ".qdrep", ".qdstrm", ".sqlite"])
+def test_an_empty_file_is_said_to_be_empty_whatever_it_should_hold(tmp_path, monkeypatch, suffix):
+    (tmp_path / f"rank0{suffix}").touch()
+    assert_refused(quick(monkeypatch, tmp_path), f"rank0{suffix}: the file is empty (0 bytes)")
+
+
 def test_raw_data_is_answered_with_what_to_do(tmp_path, monkeypatch):
     (tmp_path / "rank0.qdstrm").write_bytes(b"x")
     assert_refused(quick(monkeypatch, tmp_path), "rank0.qdstrm", "QdstrmImporter", "libdw.so.1")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from contextlib import suppress
 from pathlib import Path
 
 from ddptrace.errors import ForeignFileError, TraceFileError
@@ -26,6 +28,9 @@ _PACKED_SUFFIXES = tuple(
     for kind in (SQLITE_SUFFIX, *RECORDING_SUFFIXES, RAW_SUFFIX)
     for packed in _UNPACKERS
 )
+_RECORDED_BY = re.compile(rb"Profiler Report (\d+)")  # what the first line of a recording says
+_HEAD_BYTES = 64
+_FIRST_YEAR_WITH_PAYLOADS = 2024
 UNREADABLE_SUFFIXES = (*RECORDING_SUFFIXES, RAW_SUFFIX, *_PACKED_SUFFIXES)
 
 
@@ -62,6 +67,8 @@ def check_is_exported(path: Path) -> None:
         raise TraceFileError(one_line(path), "is no file: nothing can be read from it")
     if name.endswith(_PACKED_SUFFIXES):
         raise ForeignFileError(one_line(path), _packed(_UNPACKERS[path.suffix.lower()], path))
+    if path.is_file() and not path.stat().st_size:
+        raise TraceFileError(one_line(path), "the file is empty (0 bytes): record or copy it again")
     if name.endswith(RECORDING_SUFFIXES):
         raise ForeignFileError(
             one_line(path),
@@ -85,9 +92,22 @@ def _packed(command: str, path: Path) -> str:
 def export_command(path: Path) -> str:
     """Return the command that exports a recording, with all that can be read from it."""
     exported = str(path)[: str(path).rindex(".")] + SQLITE_SUFFIX
+    payloads = ("--include-blobs=true", "--include-json=true") if _has_payloads(path) else ()
     return shlex.join(
         [
-            *("nsys", "export", "--type=sqlite", "--include-blobs=true", "--include-json=true"),
+            *("nsys", "export", "--type=sqlite", *payloads),
             *("--output", one_line(exported), one_line(path)),
         ]
     )
+
+
+def _has_payloads(path: Path) -> bool:
+    """Tell whether the nsys that recorded may export what NCCL attached to its ranges.
+
+    That of 2023 and older ones, which do not write their year into the first line, refuse to.
+    """
+    head = b""
+    with suppress(OSError), path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    found = _RECORDED_BY.search(head)
+    return found is None or int(found[1]) >= _FIRST_YEAR_WITH_PAYLOADS
