@@ -57,6 +57,9 @@ CREATE TABLE ThreadNames (nameId, priority, globalTid);
 CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs, utcTime, localTime);
 INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1790857026000000000, '', '');
 INSERT INTO ThreadNames VALUES (2, 20, {ENGINE_THREAD});
+CREATE TABLE DIAGNOSTIC_EVENT (severity, text, globalPid);
+INSERT INTO DIAGNOSTIC_EVENT VALUES
+  (2, 'Not all CUDA events might have been collected.', {MACHINE_PROCESS});
 """
 
 

@@ -8,8 +8,9 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from ddptrace.errors import UsageError
+from ddptrace.expressions import Expression, UserExpression
 
-Patterns: TypeAlias = tuple[re.Pattern[str], ...]
+Patterns: TypeAlias = tuple[Expression, ...]
 
 
 class Kind(IntEnum):
@@ -125,23 +126,13 @@ def comm_library(versions: Collection[str]) -> str:
 def comm_patterns(expressions: str | Sequence[str]) -> Patterns:
     """Return the user's names of collectives as patterns; UsageError for a bad expression."""
     several = [expressions] if isinstance(expressions, str) else expressions
-    patterns = tuple(_pattern(expression, "--comm-kernel") for expression in several)
+    patterns = tuple(UserExpression(expression, "--comm-kernel") for expression in several)
     for pattern in patterns:
         if pattern.search(""):
             raise UsageError(
                 f"--comm-kernel {pattern.pattern!r} matches every kernel; name the collectives"
             )
     return patterns
-
-
-def _pattern(expression: str, option: str) -> re.Pattern[str]:
-    try:
-        return re.compile(expression)
-    except re.error as error:
-        raise UsageError(
-            f"{option} {expression!r} is not a regular expression ({error}); quote it and escape "
-            "characters such as ( [ +"
-        ) from error
 
 
 _MOST_DIGITS = 18  # of a step's number: more do not fit 64 bits
@@ -151,10 +142,10 @@ def step_range_patterns(expression: str | None) -> Patterns:
     """Return what names a step among NVTX ranges, best first: the user's pattern, or the usual."""
     if expression == "":
         raise UsageError("--step-range: an empty expression is in every name; name your ranges")
-    return _STEP_RANGES if expression is None else (_pattern(expression, "--step-range"),)
+    return _STEP_RANGES if expression is None else (UserExpression(expression, "--step-range"),)
 
 
-def range_number(pattern: re.Pattern[str], name: str) -> int | None:
+def range_number(pattern: Expression, name: str) -> int | None:
     """Return the number of a step in the name of its range; None when there is none or several.
 
     A group of the pattern tells it, else the only whole number of the name.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import pytest
@@ -59,3 +60,14 @@ def refused(path, **options):
     text = str(caught.value)
     assert "\n" not in text
     return text
+
+
+def state(folder):
+    """Return what can be seen of a folder's files from outside."""
+    return {
+        path.name: (
+            hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns,
+            path.stat().st_mode,
+        )
+        for path in folder.iterdir()
+    }  # fmt: skip

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 from contextlib import closing
 
 import pytest
 from commands import assert_refused, quick, report
+from folders import state
 from nsys_exports import Nsys, plain, two_ranks
 from traces import plain as plain_kineto
 
@@ -16,17 +16,6 @@ from ddptrace import load_run
 from ddptrace.errors import TraceFileError
 from ddptrace.sources.nsys_files import is_nsys
 from ddptrace.sources.nsys_sqlite import SqliteStore
-
-
-def state(folder):
-    """Return what can be seen of a folder's files from outside."""
-    return {
-        path.name: (
-            hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns,
-            path.stat().st_mode,
-        )
-        for path in folder.iterdir()
-    }  # fmt: skip
 
 
 def test_an_export_is_never_changed_and_nothing_is_left_beside_it(tmp_path, monkeypatch):
@@ -187,47 +176,6 @@ def test_an_unreadable_export_beside_whole_ranks_is_an_unreadable_rank(tmp_path)
     done = report(tmp_path)
     assert done.returncode == 2
     assert "rank1.sqlite: the file is empty" in done.stdout
-
-
-# --- recordings that are no exports
-
-
-@pytest.mark.parametrize("suffix", [".nsys-rep", ".qdrep"])
-@pytest.mark.parametrize("given", ["file", "folder"])
-def test_a_recording_is_answered_with_the_command_that_exports_it(
-    tmp_path, monkeypatch, suffix, given
-):
-    path = tmp_path / f"my rank0{suffix}"
-    path.write_bytes(b"x")
-    done = quick(monkeypatch, path if given == "file" else tmp_path)
-    assert_refused(
-        done,
-        "nsys export --type=sqlite --include-blobs=true --include-json=true --output "
-        f"'{tmp_path}/my rank0.sqlite' '{tmp_path}/my rank0{suffix}'",
-    )
-
-
-def test_raw_data_is_answered_with_what_to_do(tmp_path, monkeypatch):
-    (tmp_path / "rank0.qdstrm").write_bytes(b"x")
-    assert_refused(quick(monkeypatch, tmp_path), "rank0.qdstrm", "QdstrmImporter", "libdw.so.1")
-
-
-def test_a_recording_beside_its_export_is_not_spoken_of(tmp_path, monkeypatch):
-    for suffix in (".nsys-rep", ".qdstrm"):
-        (tmp_path / f"rank0{suffix}").write_bytes(b"x")
-    plain().write(tmp_path / "rank0.sqlite")
-    done = quick(monkeypatch, tmp_path)
-    assert done.returncode == 0
-    assert "nsys export" not in done.stdout
-
-
-def test_a_recording_without_its_export_beside_other_ranks_is_said(tmp_path, monkeypatch):
-    plain(0).recorder(0).write(tmp_path / "rank0.sqlite")
-    (tmp_path / "rank1.nsys-rep").write_bytes(b"x")
-    done = quick(monkeypatch, tmp_path)
-    assert "rank1.nsys-rep: left out" in done.stdout
-    assert "nsys export" in done.stdout
-    assert "1 of 2 ranks are here; missing: 1" in done.stdout
 
 
 # --- exports without GPU work

@@ -113,15 +113,46 @@ def test_a_registered_name_of_a_step_is_found(tmp_path):
     assert (row.step, row.name) == (7, "step 7")
 
 
-def test_a_damaged_table_is_refused(tmp_path, monkeypatch):
-    folder = export(plain(), tmp_path / "rank0_pqtdir")
-    (folder / "CUPTI_ACTIVITY_KIND_KERNEL.parquet").write_bytes(b"PAR1 and no more")
-    assert_refused(quick(monkeypatch, folder), "rank0_pqtdir", "cannot be read")
+@pytest.mark.parametrize("table", ["CUPTI_ACTIVITY_KIND_KERNEL", "StringIds", "ThreadNames"])
+@pytest.mark.parametrize("damage", ["no table", "empty", "cut", "pages"])
+def test_a_damaged_table_is_refused_by_its_name(tmp_path, monkeypatch, table, damage):
+    folder = export(rich(), tmp_path / "rank0_pqtdir")
+    path = folder / f"{table}.parquet"
+    data = path.read_bytes()
+    path.write_bytes(
+        {
+            "no table": b"PAR1 and no more",
+            "empty": b"",
+            "cut": data[: len(data) // 2],
+            "pages": data[:4] + b"\xff" * (len(data) // 3) + data[4 + len(data) // 3 :],
+        }[damage]
+    )
+    done = quick(monkeypatch, folder)
+    assert_refused(done, f"rank0_pqtdir/{table}.parquet", "cannot be read", "export it again")
 
 
 def test_an_empty_table_of_strings_is_refused_for_want_of_work(tmp_path, monkeypatch):
     folder = export(Nsys(), tmp_path / "rank0_pqtdir")
     assert_refused(quick(monkeypatch, folder), "rank0_pqtdir", "no GPU work")
+
+
+def test_of_the_strings_only_those_that_are_used_are_held(tmp_path):
+    """A table of 40 MB in four groups of rows, of which one holds what is asked for."""
+    folder = export(plain(), tmp_path / "rank0_pqtdir")
+    known = parquet.read_table(folder / "StringIds.parquet").to_pylist()
+    more = [{"id": 10**6 + number, "value": f"{number:>100}"} for number in range(400_000)]
+    parquet.write_table(
+        arrow.Table.from_pylist(known + more), folder / "StringIds.parquet", row_group_size=100_000
+    )
+    pool = arrow.system_memory_pool()
+    before = arrow.default_memory_pool()
+    arrow.set_memory_pool(pool)
+    try:
+        (row,) = analyze(load_run(folder)).steps
+    finally:
+        arrow.set_memory_pool(before)
+    assert figures(row) == PLAIN
+    assert pool.max_memory() < 20_000_000
 
 
 def test_without_pyarrow_the_way_out_is_said(tmp_path, monkeypatch):

@@ -56,19 +56,6 @@ def test_devices_and_streams_of_synchronisation_mean_nothing(tmp_path):
     assert len(trace.ops) == 6
 
 
-def test_a_process_without_gpu_work_is_no_rank(tmp_path):
-    """torchrun, a data loader: they call the runtime, copy, or do nothing on the GPU."""
-    nsys = two_ranks()
-    nsys.process(4000).call("cudaGetDeviceCount", 0, 5).step(1, 0, 10)
-    copy = nsys.process(4200).launch(5, name="cudaMemcpyAsync_v3020")
-    nsys.row(
-        "CUPTI_ACTIVITY_KIND_MEMCPY", start=1, end=2, correlationId=copy, globalPid=nsys.global_pid
-    )
-    nsys.write(tmp_path / "run.sqlite")
-    run = load_run(tmp_path)
-    assert (run.ranks, "process_without_kernels" in codes(run)) == ([0, 1], False)
-
-
 def test_a_process_whose_kernels_were_all_lost_is_said(tmp_path):
     nsys = two_ranks().process(4102)
     nsys.launch(10)

@@ -14,7 +14,8 @@ from ddptrace_capture.options import Options
 
 _UNDER_NSYS = "DDPTRACE_UNDER_NSYS"
 _LAUNCHER = re.compile(
-    r"(^|[/.])(torchrun|torch\.distributed\.(run|launch)|accelerate|deepspeed|lightning|fabric)"
+    r"(^|[/.])(torchrun|torch[./]distributed[./](run|launch)|accelerate|deepspeed|lightning|fabric"
+    r"|accelerate[./]commands[./](launch|accelerate_cli)|deepspeed[./]launcher[./](runner|launch))"
     r"(\.py)?$"
 )
 

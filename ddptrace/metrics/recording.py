@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Literal, TypeAlias
 
 from ddptrace.model import Device, HostKind, Part, RankFacts, RecordedPart, Run, Trace, Warn
@@ -72,7 +73,9 @@ def _run_part(run: Run, part: Part, traces: Sequence[Trace]) -> RunPart:
 
 
 def _activities(trace: Trace) -> list[str]:
-    host = (trace.host.kind == HostKind.OPERATOR).any()
+    # Of the host Nsight Systems knows calls and named ranges, and no operators.
+    of_nsys = trace.source == "nsys" and len(trace.host) > 0
+    host = of_nsys or (trace.host.kind == HostKind.OPERATOR).any()
     return [*(["cpu"] if host else []), *(["cuda"] if trace.device == "gpu" else [])]
 
 
@@ -84,12 +87,28 @@ def recording(run: Run) -> Recording | None:
     """
     if run.manifest is None:
         return None
-    facts = [each for each in run.manifest.ranks if each.rank in run.ranks]
+    facts = [_of_recordings(run, each) for each in run.manifest.ranks if each.rank in run.ranks]
     told = {part.part for each in facts for part in each.parts if part.step_ns}
     if not told:
         return None
     whole = [each for each in facts if _unprofiled(each) and told <= set(_by_part(each))]
     return _recording(whole or facts, told, _median_of_longest(map(_unprofiled, whole)))
+
+
+def _of_recordings(run: Run, facts: RankFacts) -> RankFacts:
+    """Return a rank's facts without the parts in whose place Nsight Systems recorded something.
+
+    What recording a part with torch.profiler cost is no fact about that.
+    """
+    kept = [one for one in facts.parts if not _replaced(run, facts.rank, one)]
+    return replace(facts, parts=tuple(kept))
+
+
+def _replaced(run: Run, rank: int, part: RecordedPart) -> bool:
+    of_part = [trace for trace in run.traces if trace.part == part.part]
+    of_part = [trace for trace in of_part if trace.rank == rank] or of_part
+    named = any(PurePath(trace.path).name == PurePath(part.file).name for trace in of_part)
+    return bool(of_part) and not named and all(trace.source == "nsys" for trace in of_part)
 
 
 def _recording(

@@ -157,7 +157,8 @@ def _with_ranks(
     warnings: list[Warn] = []
     for content in contents:
         for recording in content.recordings:
-            warnings += recording.about_file
+            # What names no file is said once for all of them.
+            warnings += [warning for warning in recording.about_file if warning not in warnings]
             rank = recording.told_rank
             if rank is None:
                 rank = told.rank_of.get(content.path.resolve())

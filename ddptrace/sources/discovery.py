@@ -10,11 +10,11 @@ from pathlib import Path
 
 from ddptrace.errors import RunError, UsageError
 from ddptrace.sources.manifest import is_manifest, read_manifests
-from ddptrace.sources.nsys_files import NOT_EXPORTED_SUFFIXES, SQLITE_SUFFIX, is_exported
+from ddptrace.sources.nsys_files import SQLITE_SUFFIX, UNREADABLE_SUFFIXES, is_exported
 from ddptrace.sources.nsys_parquet import STRINGS_FILE, is_parquet_export
 from ddptrace.wording import listed, one_line
 
-_SUFFIXES = (".json", ".json.gz", SQLITE_SUFFIX, *NOT_EXPORTED_SUFFIXES)
+_SUFFIXES = (".json", ".json.gz", SQLITE_SUFFIX, *UNREADABLE_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _in_folder(folder: Path) -> list[Path]:
 
 def _may_be_trace(path: Path) -> bool:
     name = path.name.lower()
-    if name.endswith(NOT_EXPORTED_SUFFIXES):
+    if name.endswith(UNREADABLE_SUFFIXES):
         return path.is_file() and not is_exported(path)
     return name.endswith(_SUFFIXES) and not is_manifest(path) and path.is_file()
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 
 from ddptrace.errors import ForeignFileError, OwnReportError, TraceFileError
 from ddptrace.sources.columns import Columns
+from ddptrace.sources.sqlite_pages import MAGIC
 
 _XLA_LABEL = re.compile(r"/device:\w+:\d+|/host:CPU")
 _OTHER_PROFILERS = (
@@ -14,10 +16,19 @@ _OTHER_PROFILERS = (
     (re.compile(r"\btf_|TensorFlow|TFRecord|^tf\.", re.IGNORECASE), "a TensorFlow profile"),
     (_XLA_LABEL, "a TensorFlow or JAX profile"),
 )
+_ARCHIVES = (b"PK\x03\x04", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"BZh", b"7z\xbc\xaf\x27\x1c")
 
 
 def without_events(path: str, text: bytes, damage: str | None) -> TraceFileError:
     """Return the error for a file without an array of events."""
+    if text.startswith(MAGIC):  # what is not compressed never comes here
+        return ForeignFileError(
+            path,
+            "is an SQLite file that is compressed; unpack it first: gunzip -c "
+            f"{shlex.quote(path)} > export.sqlite",
+        )
+    if text.startswith(_ARCHIVES):
+        return ForeignFileError(path, "is a compressed archive and no trace; unpack it first")
     start = text.decode("utf-8", "replace").lstrip("\ufeff \t\r\n\0")
     if not start:
         what = f"the file is unreadable ({damage})" if damage else "the file is empty (0 bytes)"

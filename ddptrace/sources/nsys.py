@@ -10,22 +10,19 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ddptrace import kernels
-from ddptrace.kernels import Kind, Patterns
-from ddptrace.sources import nsys_notices
-from ddptrace.sources.names import Names
+from ddptrace.kernels import Patterns
+from ddptrace.sources import nsys_notices, nsys_processes
 from ddptrace.sources.nsys_collectives import Payload, payload, read_schemas
 from ddptrace.sources.nsys_facts import backward_threads, diagnostics, read_session
 from ddptrace.sources.nsys_files import check_is_exported
+from ddptrace.sources.nsys_losses import launches
 from ddptrace.sources.nsys_parquet import ParquetStore, is_parquet_export
 from ddptrace.sources.nsys_ranges import Range, read_ranges, recorder_mark
 from ddptrace.sources.nsys_ranks import identities, numbered
 from ddptrace.sources.nsys_sqlite import SqliteStore
-from ddptrace.sources.nsys_store import Store, process_id, process_of
-from ddptrace.sources.nsys_tables import Tables, move, read_tables
+from ddptrace.sources.nsys_store import Store, process_of
+from ddptrace.sources.nsys_tables import move, read_tables
 from ddptrace.sources.nsys_trace import Report, recording
 from ddptrace.sources.recording import Recording
 
@@ -43,14 +40,19 @@ def read_nsys(path: Path, comm: Patterns, steps: str | None) -> list[Recording]:
         payloads = _payloads(report)
     finally:
         store.close()
-    working, silent = _working(report)
+    working, about_others = nsys_processes.working(report.path, report.tables)
     marks = {process: recorder_mark(report.ranges.get(process, [])) for process in working}
     who, about_ranks = numbered(report.path, identities(marks, report.session.variables, payloads))
     recordings = [recording(report, identity) for identity in who]
+    launched = {
+        identity.process: launches(report.tables, identity.process, each.trace.marks)
+        for identity, each in zip(who, recordings, strict=True)
+        if report.diagnostics
+    }
     about_file = [
         *about_ranks,
-        *nsys_notices.silent(report.path, silent),
-        *nsys_notices.diagnostics(report.path, who, report.diagnostics),
+        *about_others,
+        *nsys_notices.diagnostics(report.path, who, report.diagnostics, launched),
     ]
     return [replace(recordings[0], about_file=tuple(about_file)), *recordings[1:]]
 
@@ -58,7 +60,8 @@ def read_nsys(path: Path, comm: Patterns, steps: str | None) -> list[Recording]:
 def _read(store: Store, comm: Patterns, steps: Patterns, *, usual: bool) -> Report:
     session = read_session(store)
     found = read_ranges(store, steps, usual=usual)
-    tables = read_tables(store)
+    threads = [process_of(one.thread) for one in found]
+    tables = nsys_processes.owned(read_tables(store), store.path, threads)
     shift_ns, clock = session.clock(tables, recorder_mark(found))
     move(tables, shift_ns)
     ranges: dict[int, list[Range]] = defaultdict(list)
@@ -86,31 +89,3 @@ def _payloads(report: Report) -> dict[int, list[Payload]]:
         ]
         for process, mine in report.ranges.items()
     }
-
-
-def _working(report: Report) -> tuple[list[int], list[int]]:
-    """Return the processes with GPU work, and the ids of those whose kernels were all lost.
-
-    Raises TraceFileError when no process has any work.
-    """
-    tables = report.tables
-    is_kernel = tables.work.kind != Kind.MEM
-    kernel_count = np.bincount(tables.work.process[is_kernel], minlength=len(tables.processes))
-    if kernel_count.all() and kernel_count.size:
-        return list(tables.processes), []
-    launches = _launches(tables)
-    if kernel_count.any():
-        working = [tables.processes[place] for place in np.flatnonzero(kernel_count)]
-        lost = np.flatnonzero((kernel_count == 0) & (launches > 0))
-        return working, [process_id(tables.processes[place]) for place in lost]
-    if tables.graphs.start_ns.size:
-        raise nsys_notices.only_graphs(report.path, tables.graphs)
-    if launches.any() or not tables.work.start_ns.size:
-        raise nsys_notices.no_gpu_work(report.path, int(launches.sum()))
-    return [tables.processes[place] for place in np.unique(tables.work.process)], []
-
-
-def _launches(tables: Tables) -> NDArray[np.intp]:
-    """Count the calls of each process that put kernels or graphs on the GPU."""
-    launched = Names(tuple(tables.names)).where(kernels.is_launch_call, tables.calls.name)
-    return np.bincount(tables.calls.process[launched], minlength=len(tables.processes))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from contextlib import suppress
 from pathlib import Path
 
 from ddptrace.errors import ForeignFileError, TraceFileError
@@ -14,14 +16,29 @@ SQLITE_SUFFIX = ".sqlite"
 _PARQUET_SUFFIX = "_pqtdir"
 RECORDING_SUFFIXES = (".nsys-rep", ".qdrep")
 RAW_SUFFIX = ".qdstrm"
-NOT_EXPORTED_SUFFIXES = (*RECORDING_SUFFIXES, RAW_SUFFIX)
+_UNPACKERS = {
+    ".gz": "gunzip -k",
+    ".zip": "unzip",
+    ".zst": "unzstd",
+    ".xz": "unxz -k",
+    ".bz2": "bunzip2 -k",
+}
+_PACKED_SUFFIXES = tuple(
+    kind + packed
+    for kind in (SQLITE_SUFFIX, *RECORDING_SUFFIXES, RAW_SUFFIX)
+    for packed in _UNPACKERS
+)
+_RECORDED_BY = re.compile(rb"Profiler Report (\d+)")  # what the first line of a recording says
+_HEAD_BYTES = 64
+_FIRST_YEAR_WITH_PAYLOADS = 2024
+UNREADABLE_SUFFIXES = (*RECORDING_SUFFIXES, RAW_SUFFIX, *_PACKED_SUFFIXES)
 
 
 def is_nsys(path: Path) -> bool:
     """Tell whether a file or folder is Nsight Systems', by its name or its first bytes."""
     if is_parquet_export(path):
         return True
-    if path.name.lower().endswith((SQLITE_SUFFIX, *NOT_EXPORTED_SUFFIXES)):
+    if path.name.lower().endswith((SQLITE_SUFFIX, *UNREADABLE_SUFFIXES)):
         return True
     if not path.is_file():
         return False  # of a pipe the first bytes would be gone
@@ -33,7 +50,11 @@ def is_nsys(path: Path) -> bool:
 
 
 def is_exported(path: Path) -> bool:
-    """Tell whether the export of a recording that nsys alone can read lies beside it."""
+    """Tell whether the export of a file that cannot be read, or itself unpacked, lies beside it."""
+    if path.name.lower().endswith(_PACKED_SUFFIXES):
+        path = path.with_suffix("")
+        if path.is_file():
+            return True
     stem = path.name[: path.name.rindex(".")]
     sqlite = path.with_name(stem + SQLITE_SUFFIX)
     return sqlite.is_file() or is_parquet_export(path.with_name(stem + _PARQUET_SUFFIX))
@@ -44,6 +65,10 @@ def check_is_exported(path: Path) -> None:
     name = path.name.lower()
     if not (path.is_file() or path.is_dir()):
         raise TraceFileError(one_line(path), "is no file: nothing can be read from it")
+    if name.endswith(_PACKED_SUFFIXES):
+        raise ForeignFileError(one_line(path), _packed(_UNPACKERS[path.suffix.lower()], path))
+    if path.is_file() and not path.stat().st_size:
+        raise TraceFileError(one_line(path), "the file is empty (0 bytes): record or copy it again")
     if name.endswith(RECORDING_SUFFIXES):
         raise ForeignFileError(
             one_line(path),
@@ -59,12 +84,30 @@ def check_is_exported(path: Path) -> None:
         )
 
 
+def _packed(command: str, path: Path) -> str:
+    """Return what is wrong with a compressed file, and the command that unpacks it."""
+    return f"is compressed; unpack it first: {command} {shlex.quote(one_line(path))}"
+
+
 def export_command(path: Path) -> str:
     """Return the command that exports a recording, with all that can be read from it."""
     exported = str(path)[: str(path).rindex(".")] + SQLITE_SUFFIX
+    payloads = ("--include-blobs=true", "--include-json=true") if _has_payloads(path) else ()
     return shlex.join(
         [
-            *("nsys", "export", "--type=sqlite", "--include-blobs=true", "--include-json=true"),
+            *("nsys", "export", "--type=sqlite", *payloads),
             *("--output", one_line(exported), one_line(path)),
         ]
     )
+
+
+def _has_payloads(path: Path) -> bool:
+    """Tell whether the nsys that recorded may export what NCCL attached to its ranges.
+
+    That of 2023 and older ones, which do not write their year into the first line, refuse to.
+    """
+    head = b""
+    with suppress(OSError), path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    found = _RECORDED_BY.search(head)
+    return found is None or int(found[1]) >= _FIRST_YEAR_WITH_PAYLOADS

@@ -17,6 +17,7 @@ from ddptrace.wording import one_line
 
 SUFFIX = ".parquet"
 STRINGS_FILE = f"{STRINGS}{SUFFIX}"
+_STRINGS_AT_ONCE = 1 << 16
 
 
 def is_parquet_export(path: Path) -> bool:
@@ -42,25 +43,21 @@ class ParquetStore:
             ) from error
         self._arrow = pyarrow
         self._folder = path
-        with self._said_in_one_line():
-            self.tables = {
-                file.stem: tuple(pyarrow.parquet.read_schema(file).names)
-                for file in sorted(path.glob(f"*{SUFFIX}"))
-            }
+        self.tables = {file.stem: self._columns_of(file) for file in path.glob(f"*{SUFFIX}")}
 
     def close(self) -> None:
         """Let go of the files: none stays open."""
 
-    @contextmanager
-    def _said_in_one_line(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
-            raise TraceFileError(self.path, f"cannot be read ({one_line(error)})") from error
+    def _columns_of(self, file: Path) -> tuple[str, ...]:
+        with _said_in_one_line(file):
+            return tuple(self._arrow.parquet.read_schema(file).names)
+
+    def _file(self, table: str) -> Path:
+        return self._folder / f"{table}{SUFFIX}"
 
     def _table(self, table: str, columns: Sequence[str]) -> Any:  # noqa: ANN401  # pyarrow's
-        file = self._folder / f"{table}{SUFFIX}"
-        with self._said_in_one_line():
+        file = self._file(table)
+        with _said_in_one_line(file):
             return self._arrow.parquet.read_table(file, columns=list(columns))
 
     def integers(self, table: str, columns: Sequence[str]) -> dict[str, IntArray]:
@@ -69,7 +66,7 @@ class ParquetStore:
         if not there:
             return missing(columns)
         read = self._table(table, there)
-        with self._said_in_one_line():
+        with _said_in_one_line(self._file(table)):
             found = {column: self._numbers(read[column]) for column in there}
         absent = [column for column in columns if column not in found]
         return found | {column: np.full(read.num_rows, NULL) for column in absent}
@@ -89,9 +86,25 @@ class ParquetStore:
     def texts(self, ids: Iterable[int]) -> dict[int, str]:
         """Return the strings with these ids."""
         wanted = self._arrow.array(sorted(set(ids) - {NULL}), self._arrow.int64())
-        strings = self._table(STRINGS, ["id", "value"])
-        is_in = self._arrow.compute.is_in(strings["id"].cast(self._arrow.int64()), wanted)
-        return {row["id"]: str(row["value"]) for row in strings.filter(is_in).to_pylist()}
+        found: dict[int, str] = {}
+        path = self._file(STRINGS)
+        with _said_in_one_line(path), self._arrow.parquet.ParquetFile(path) as file:
+            for group in range(file.num_row_groups):
+                is_in = self._is_in(file.read_row_group(group, ["id"])["id"], wanted)
+                if self._arrow.compute.any(is_in).as_py():
+                    found |= self._texts_of_group(file, group, wanted)
+        return found
+
+    def _texts_of_group(self, file: Any, group: int, wanted: Any) -> dict[int, str]:  # noqa: ANN401  # pyarrow's
+        """Return the wanted strings of a group of rows, a few rows at a time: it may be large."""
+        found: dict[int, str] = {}
+        for some in file.iter_batches(_STRINGS_AT_ONCE, [group], ["id", "value"]):
+            rows = some.filter(self._is_in(some["id"], wanted)).to_pylist()
+            found.update((row["id"], str(row["value"])) for row in rows)
+        return found
+
+    def _is_in(self, ids: Any, wanted: Any) -> Any:  # noqa: ANN401  # pyarrow's
+        return self._arrow.compute.is_in(ids.cast(self._arrow.int64()), wanted)
 
     def ranges(
         self, columns: Sequence[str], wanted: Callable[[str], bool], initials: str | None
@@ -128,6 +141,17 @@ class ParquetStore:
             for key, text in text_of.items()
             if (initials is None or text[:1] in initials) and wanted(text)
         }
+
+
+@contextmanager
+def _said_in_one_line(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, KeyError) as error:  # pyarrow's own errors are ValueErrors
+        what = (
+            f"cannot be read ({one_line(error)}); copy the whole folder again, or export it again"
+        )
+        raise TraceFileError(one_line(file), what) from error
 
 
 def _in_order(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> list[Row]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from ddptrace import kernels
+from ddptrace.expressions import Expression
 from ddptrace.kernels import Patterns
 from ddptrace.model import Mark
 from ddptrace.sources.marks import distinct
@@ -141,7 +142,7 @@ def _is_closed(range_: Range) -> bool:
     return range_.end_ns is not None and range_.end_ns > range_.start_ns
 
 
-def _marks(named: Sequence[Range], pattern: re.Pattern[str]) -> tuple[list[Mark], int]:
+def _marks(named: Sequence[Range], pattern: Expression) -> tuple[list[Mark], int]:
     closed = [one for one in named if _is_closed(one)]
     marks: list[Mark] = []
     numbers: list[int] = []

@@ -10,15 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
-from ddptrace.errors import ForeignFileError, TraceFileError
+from ddptrace.errors import DdptraceError, ForeignFileError, TraceFileError
 from ddptrace.intervals import IntArray
 from ddptrace.sources import sqlite_pages
 from ddptrace.sources.nsys_store import RANGES, STRINGS, Row, missing
+from ddptrace.sources.sqlite_locks import is_being_written
 from ddptrace.sources.sqlite_pages import NULL
 from ddptrace.wording import one_line
 
 _IDS_AT_ONCE = 5000
 _WAIT_S = 0.2
+_LOCKED = "is locked: another program is writing it; wait until that has ended"
 
 
 class SqliteStore:
@@ -124,9 +126,7 @@ class SqliteStore:
         return int(most)
 
     def _by_row(self, table: str, columns: Sequence[str]) -> dict[str, IntArray]:
-        wanted = ", ".join(
-            f"ifnull(CAST({_quoted(column)} AS INTEGER), {NULL})" for column in columns
-        )
+        wanted = ", ".join(f"ifnull({_number(_quoted(column))}, {NULL})" for column in columns)
         cursor = self._connection.execute(f"SELECT {wanted} FROM {_quoted(table)}")
         whole = np.fromiter(chain.from_iterable(cursor), np.int64).reshape(-1, len(columns))
         return {name: whole[:, place].copy() for place, name in enumerate(columns)}
@@ -157,22 +157,39 @@ class SqliteStore:
     def _execute(self, query: str) -> sqlite3.Cursor:
         return self._connection.execute(query)
 
+    @contextmanager
+    def _asking(self, wanted: Callable[[str], bool]) -> Iterator[None]:
+        """Let queries ask a function; what it raises is raised, and not SQLite's word for it."""
+        raised: list[DdptraceError] = []
+
+        def is_wanted(text: bytes) -> bool:
+            try:
+                return wanted(_text(text))
+            except DdptraceError as error:
+                raised.append(error)
+                raise
+
+        self._connection.create_function("is_wanted", 1, is_wanted, deterministic=True)
+        try:
+            yield
+        except sqlite3.OperationalError:
+            if raised:
+                raise raised[0] from None
+            raise
+
     def ranges(
         self, columns: Sequence[str], wanted: Callable[[str], bool], initials: str | None
     ) -> list[Row]:
         """Return the NVTX rows with a wanted text."""
         there = self.tables.get(RANGES, ())
-        conditions = {
-            "text": _condition("text", initials),
-            "textId": f"textId IN (SELECT id FROM {STRINGS} WHERE {_condition('value', initials)})",
-        }
+        # Among the strings are names of kernels, too, which nobody wants to know about.
+        of_ranges = "" if initials else f"id IN (SELECT textId FROM {RANGES}) AND "
+        named = f"SELECT id FROM {STRINGS} WHERE {of_ranges}{_condition('value', initials)}"
+        conditions = {"text": _condition("text", initials), "textId": f"textId IN ({named})"}
         some = " OR ".join(conditions[column] for column in conditions if column in there)
         if not some:
             return []
-        with said_in_one_line(self.path):
-            self._connection.create_function(
-                "is_wanted", 1, lambda text: wanted(_text(text)), deterministic=True
-            )
+        with said_in_one_line(self.path), self._asking(wanted):
             found = self._execute(
                 f"SELECT {self._selected(RANGES, ['text', 'textId', *columns])} FROM {RANGES} "
                 f"WHERE {some}"
@@ -189,6 +206,19 @@ def _condition(column: str, initials: str | None) -> str:
     return asked if initials is None else f"({column} GLOB '[{initials}]*' AND {asked})"
 
 
+def _number(column: str) -> str:
+    """Return what gives a column's value as a whole number; NULL for what is none.
+
+    SQLite itself makes 0 of a text that is no number: a kernel that began at 0.
+    """
+    whole = f"CAST({column} AS INTEGER)"
+    return (
+        f"CASE typeof({column}) WHEN 'integer' THEN {column} "
+        f"WHEN 'real' THEN CASE WHEN abs({column}) < 9e18 THEN {whole} END "
+        f"ELSE CASE WHEN CAST({whole} AS TEXT) = trim(CAST({column} AS TEXT)) THEN {whole} END END"
+    )
+
+
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
@@ -203,7 +233,8 @@ def _checked_header(path: Path) -> sqlite_pages.Header:
     try:
         size = path.stat().st_size
         header = sqlite_pages.read_header(path)
-        beside = {suffix: _beside(path, suffix) for suffix in ("-wal", "-journal")}
+        real = path.resolve()  # its writer's files lie beside what a link leads to
+        beside = {suffix: _beside(real, suffix) for suffix in ("-wal", "-journal")}
     except OSError as error:
         raise TraceFileError(name, f"cannot be opened: {error.strerror}") from error
     if not size:
@@ -214,9 +245,11 @@ def _checked_header(path: Path) -> sqlite_pages.Header:
         if is_used:
             raise TraceFileError(
                 name,
-                f"is being written, or its writer was stopped ({path.name}{suffix} lies beside "
+                f"is being written, or its writer was stopped ({real.name}{suffix} lies beside "
                 "it); wait until the export has ended, or export again",
             )
+    if is_being_written(real):
+        raise TraceFileError(name, _LOCKED)
     if size < header.file_bytes:
         raise TraceFileError(
             name,
@@ -243,7 +276,7 @@ def said_in_one_line(path: str) -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
-            what = "is locked: another program is writing it; wait until that has ended"
+            what = _LOCKED
         else:
             what = f"cannot be read ({one_line(error)})"
         raise TraceFileError(path, what) from error

@@ -94,7 +94,8 @@ class Tables:
     """What one export recorded. `processes` are the numbers that the columns `process` index.
 
     `names` are the texts that the columns `name` index. `dropped` counts the operations of each
-    process without usable times, `unreadable` those whose times the file does not tell at all.
+    process without usable times, `unreadable` those whose times the file does not tell at all, and
+    `untimed` the kernels among both. `absent` are the columns of times that the kernels lack.
     """
 
     work: Work
@@ -104,6 +105,8 @@ class Tables:
     names: Codes
     dropped: Counter[int]
     unreadable: Counter[int]
+    untimed: Counter[int]
+    absent: tuple[str, ...]
 
 
 Table = TypeVar("Table", Work, Calls, Graphs)
@@ -127,6 +130,7 @@ def read_tables(store: Store) -> Tables:
     processes = Codes()
     dropped: Counter[int] = Counter()
     unreadable: Counter[int] = Counter()
+    untimed: Counter[int] = Counter()
     work = []
     for table in (KERNELS, COPIES, SETS):
         rows = _work(store, table, names, processes)
@@ -135,6 +139,8 @@ def read_tables(store: Store) -> Tables:
         if is_unusable.any():
             unreadable.update(rows.process[is_unreadable].tolist())
             dropped.update(rows.process[is_unusable & ~is_unreadable].tolist())
+            if table == KERNELS:
+                untimed.update(rows.process[is_unusable].tolist())
             rows = take(rows, np.flatnonzero(~is_unusable))
         work.append(rows)
     return Tables(
@@ -145,6 +151,8 @@ def read_tables(store: Store) -> Tables:
         names=names,
         dropped=dropped,
         unreadable=unreadable,
+        untimed=untimed,
+        absent=tuple(one for one in _TIMES if one not in store.tables.get(KERNELS, _TIMES)),
     )
 
 

@@ -70,7 +70,8 @@ def _with_backward(ops: Ops, loop_thread: int) -> Ops:
 def with_parts(traces: Sequence[Trace]) -> list[Trace]:
     """Return the recordings with what the parts of a rank tell of each other.
 
-    Beside figures parts the others are the full ones. A figures part holds no calls of
+    Beside figures parts the others are the full ones, and so is what Nsight Systems recorded,
+    although it knows nothing of parts. A figures part holds no calls of
     collectives, so that only the full one can tell that none of their kernels was recorded.
     """
     if not any(trace.part == "figures" for trace in traces):
@@ -105,7 +106,7 @@ def about_parts(traces: Sequence[Trace]) -> list[Warn]:
     full = {trace.rank for trace in traces if trace.part == "full"}
     warnings = []
     if any(trace.part == "full" for trace in figures_of(traces)):
-        warnings += _not_used([trace for trace in cheap if trace.rank in full], full)
+        warnings += _not_used(traces, [trace for trace in cheap if trace.rank in full])
     without = {trace.rank for trace in cheap} - full
     if without:
         whose = f" of rank {ranges(without)}" if full else ""
@@ -114,19 +115,37 @@ def about_parts(traces: Sequence[Trace]) -> list[Warn]:
     return warnings
 
 
-def _not_used(cheap: Sequence[Trace], needed: Collection[int]) -> list[Warn]:
-    """Return why figures parts are not used although there are some: one warning a reason."""
+def _not_used(traces: Sequence[Trace], cheap: Sequence[Trace]) -> list[Warn]:
+    """Return why these figures parts are not used, or not alone: one warning a reason."""
+    others = [trace for trace in traces if trace.part == "full"]
+    instead = f"so figures come from {_called(others)}"
     cut = [trace.path for trace in cheap if trace.partial]
     unmarked = [trace.path for trace in cheap if not trace.partial and not trace.marks]
-    absent = set(needed) - {trace.rank for trace in cheap}
-    instead = "so figures come from the full parts, whose steps the profiler slows more"
+    with_figures = {trace.rank for trace in traces if trace.part == "figures"}
+    absent = {trace.rank for trace in others} - with_figures
+    by_torch = absent & {trace.rank for trace in others if trace.source != "nsys"}
     said = [
         cut and f"{listed(cut)}: not whole, {instead}",
         unmarked
         and f"{listed(unmarked)}: nothing tells the steps, {instead}; keep the manifest.json that "
         "capture wrote beside the traces",
-        absent
-        and f"no figures part of rank {ranges(absent)} can be read, {instead}; pass the files of "
+        by_torch
+        and f"no figures part of rank {ranges(by_torch)} can be read, {instead}; pass the files of "
         "both parts",
+        absent - by_torch
+        and f"rank {ranges(absent - by_torch)} was recorded with Nsight Systems, in one part, "
+        f"{instead if cheap else _DEARER}",
     ]
     return [Warn("figures_not_used", message) for message in said if message]
+
+
+_DEARER = "so its steps may be slowed more than those of the figures parts; compare them with care"
+
+
+def _called(others: Sequence[Trace]) -> str:
+    """Return what the recordings are called that are no figures parts."""
+    sources = {trace.source for trace in others}
+    if "nsys" not in sources:
+        return "the full parts, whose steps the profiler slows more"
+    full = "the full parts and " if len(sources) > 1 else ""
+    return f"{full}the recordings of Nsight Systems, which may slow the steps more"
