@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ddptrace.diagnosis.finding import Diagnosis
+from ddptrace.diagnosis.headline import ALL_PARTIAL, headline, of_step
+from ddptrace.diagnosis.straggler import straggler
 from ddptrace.errors import RunError, UsageError
 from ddptrace.metrics.collective_rows import Collective, collective_rows
 from ddptrace.metrics.collectives import Collected, collect, waits
@@ -24,7 +27,7 @@ from ddptrace.metrics.recording import (
 )
 from ddptrace.metrics.steps import StepMetrics, step_metrics
 from ddptrace.metrics.stragglers import Stragglers, stragglers
-from ddptrace.metrics.summary import Summary, kept_rows, longest_by_step, summarize
+from ddptrace.metrics.summary import Summary, kept_rows, longest_by_step, median_step_ns, summarize
 from ddptrace.metrics.timebase import Timebase, timebase
 from ddptrace.metrics.timeline import RankTimeline, clipped, rank_timeline
 from ddptrace.metrics.unmatched import unmatched_counts, unmatched_warnings
@@ -65,35 +68,6 @@ class RunFacts:
     parts: list[RunPart] | None = None
     recording: Recording | None = None
     unmatched_collectives: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """One figure that a finding rests on, beside the limit it was held against."""
-
-    metric: str
-    value: float | int | None
-    limit: float | int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One cause that costs time, with what it costs a step and what to try."""
-
-    code: str
-    cost_ns: int | None
-    ranks: list[int]
-    evidence: list[Evidence]
-    advice: str
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """The sentence about the median step; `bottleneck` is None where no verdict was made."""
-
-    bottleneck: str | None
-    headline: str
-    findings: list[Finding]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +120,8 @@ def analyze(run: Run) -> Report:
     if not any(recordings):
         raise _no_steps(run)
     base = timebase(by_rank)
-    summary = summarize(recordings)
+    summary, counted = summarize(recordings), kept_rows(recordings)
+    late = stragglers(collected, counted, run.missing_ranks)
     steps = [
         _moved(row, base.origin_ns[rank][number])
         for rows, (rank, number) in zip(recordings, places, strict=True)
@@ -157,7 +132,9 @@ def analyze(run: Run) -> Report:
         steps=sorted(steps, key=lambda row: (row.rank, row.start_ns)),
         collectives=collective_rows(collected, base),
         summary=summary,
-        diagnosis=Diagnosis(None, _headline(kept_rows(recordings), summary), []),
+        diagnosis=Diagnosis(
+            None, headline(counted, summary), straggler(late, median_step_ns(counted, summary))
+        ),
         timeline=Timeline(
             [
                 rank_timeline(by_rank[rank][number], base.origin_ns[rank][number])
@@ -165,7 +142,7 @@ def analyze(run: Run) -> Report:
             ]
         ),
         whatif=None,
-        stragglers=stragglers(collected, kept_rows(recordings), run.missing_ranks),
+        stragglers=late,
     )
 
 
@@ -208,11 +185,11 @@ def only_step(report: Report, step: int) -> Report:
         there = f"the run has steps {ranges(known)}" if known else "it has no steps"
         raise UsageError(f"--step {step}: no such step; {there}")
     longest = longest_by_step(row for row in rows if not row.partial)
-    headline = _headline_of(longest[step], rows) if longest else _ALL_PARTIAL
+    sentence = of_step(longest[step], rows) if longest else ALL_PARTIAL
     return replace(
         report,
         steps=rows,
-        diagnosis=replace(report.diagnosis, headline=f"step {headline}"),
+        diagnosis=replace(report.diagnosis, headline=f"step {sentence}"),
         timeline=None if report.timeline is None else _timeline_of(report.timeline, rows),
     )
 
@@ -317,41 +294,3 @@ def _how_to_mark(traces: Sequence[Trace]) -> str:
     }
     used = {trace.source for trace in traces}
     return "; ".join(way for source, way in ways.items() if source in used)
-
-
-_ALL_PARTIAL = "no whole recording: every rank here is partial, so there is no step to show"
-
-
-def _headline(rows: Sequence[StepMetrics], summary: Summary) -> str:
-    """Return one sentence on where the median step went, on the rank on which it took longest."""
-    longest = longest_by_step(rows)
-    if summary.median_step is not None:
-        return f"median step {_headline_of(longest[summary.median_step], rows)}"
-    if not rows:
-        return _ALL_PARTIAL
-    row = max(rows, key=lambda row: row.step_ns or 0)
-    return f"step time is not available; the recording of rank {row.rank} took {_parts(row)}"
-
-
-def _headline_of(row: StepMetrics, rows: Sequence[StepMetrics]) -> str:
-    several = len({row.rank for row in rows}) > 1
-    where = f"rank {row.rank}, its longest" if several else f"rank {row.rank}"
-    return f"{row.step} ({where}) took {_parts(row)}"
-
-
-def _parts(row: StepMetrics) -> str:
-    parts = {
-        "compute": row.compute_ns,
-        "exposed communication": row.exposed_comm_ns,
-        "exposed copies": row.exposed_mem_ns,
-        "idle": row.idle_ns,
-    }
-    step_ns = row.step_ns or 0
-    known = {name: ns for name, ns in parts.items() if ns is not None}
-    whole = len(known) == len(parts) and step_ns > 0
-    words = [
-        f"{name} {ns / 1e6:.2f} ms" + (f" ({100 * ns / step_ns:.1f} %)" if whole else "")
-        for name, ns in known.items()
-    ]
-    words += [f"{name} unknown" for name in parts if name not in known]
-    return f"{step_ns / 1e6:.2f} ms: {', '.join(words)}"

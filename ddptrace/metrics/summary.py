@@ -76,6 +76,13 @@ def longest_by_step(rows: Iterable[StepMetrics]) -> dict[int, StepMetrics]:
     return longest
 
 
+def median_step_ns(rows: Iterable[StepMetrics], summary: Summary) -> int | None:
+    """Return the time of the median step on its longest rank; None without step marks."""
+    if summary.median_step is None:
+        return None
+    return longest_by_step(rows)[summary.median_step].step_ns
+
+
 def _by_rank(rows: Iterable[StepMetrics]) -> dict[int, list[StepMetrics]]:
     found: dict[int, list[StepMetrics]] = defaultdict(list)
     for row in rows:

@@ -18,6 +18,7 @@ from ddptrace.outputs.html_charts import PARTS, Chart, Look, breakdown, ranks
 from ddptrace.outputs.html_charts import UNKNOWN as UNKNOWN_TIME
 from ddptrace.outputs.html_timeline import busy, legend, timeline
 from ddptrace.outputs.recording import sentences, why_missing
+from ddptrace.outputs.stragglers import straggler_lines
 from ddptrace.report import Report, to_json
 
 Steps: TypeAlias = dict[int | None, list[StepMetrics]]
@@ -131,7 +132,7 @@ def _top(report: Report) -> Iterator[str]:
             f"p95 {ms(times.p95)}, min {ms(times.min)}, max {ms(times.max)} ms "
             "(the longest rank's).</p>"
         )
-    for sentence in sentences(report):
+    for sentence in (*straggler_lines(report), *sentences(report)):
         yield f'<p class="quiet">{escape(sentence[0].upper() + sentence[1:])}.</p>'
     warnings = "".join(f"<li>{warning}</li>" for warning in _warnings(report))
     if warnings:

@@ -13,6 +13,7 @@ from ddptrace.metrics.steps import StepMetrics
 from ddptrace.model import Warn
 from ddptrace.outputs.figures import COLUMNS, cells, longest, ms, rows_by_step
 from ddptrace.outputs.recording import sentences
+from ddptrace.outputs.stragglers import straggler_lines
 from ddptrace.report import Report
 from ddptrace.wording import counted
 
@@ -49,7 +50,7 @@ def render(report: Report, *, step: str, next_command: str, destination: Destina
     console.print()
     console.print(Text(_LEGEND, style="dim"))
     _print_summary(console, report)
-    for sentence in sentences(report):
+    for sentence in (*straggler_lines(report), *sentences(report)):
         console.print(Text(sentence))
     _print_warnings(console, report)
     console.print()

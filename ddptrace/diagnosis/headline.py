@@ -1,0 +1,46 @@
+"""The one sentence on where a step went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ddptrace.metrics.steps import StepMetrics
+from ddptrace.metrics.summary import Summary, longest_by_step
+
+ALL_PARTIAL = "no whole recording: every rank here is partial, so there is no step to show"
+
+
+def headline(rows: Sequence[StepMetrics], summary: Summary) -> str:
+    """Return one sentence on where the median step went, on the rank on which it took longest."""
+    longest = longest_by_step(rows)
+    if summary.median_step is not None:
+        return f"median step {of_step(longest[summary.median_step], rows)}"
+    if not rows:
+        return ALL_PARTIAL
+    row = max(rows, key=lambda row: row.step_ns or 0)
+    return f"step time is not available; the recording of rank {row.rank} took {_parts(row)}"
+
+
+def of_step(row: StepMetrics, rows: Sequence[StepMetrics]) -> str:
+    """Return where one step went; `row` is the one of the rank that took longest, of `rows`."""
+    several = len({row.rank for row in rows}) > 1
+    where = f"rank {row.rank}, its longest" if several else f"rank {row.rank}"
+    return f"{row.step} ({where}) took {_parts(row)}"
+
+
+def _parts(row: StepMetrics) -> str:
+    parts = {
+        "compute": row.compute_ns,
+        "exposed communication": row.exposed_comm_ns,
+        "exposed copies": row.exposed_mem_ns,
+        "idle": row.idle_ns,
+    }
+    step_ns = row.step_ns or 0
+    known = {name: ns for name, ns in parts.items() if ns is not None}
+    whole = len(known) == len(parts) and step_ns > 0
+    words = [
+        f"{name} {ns / 1e6:.2f} ms" + (f" ({100 * ns / step_ns:.1f} %)" if whole else "")
+        for name, ns in known.items()
+    ]
+    words += [f"{name} unknown" for name in parts if name not in known]
+    return f"{step_ns / 1e6:.2f} ms: {', '.join(words)}"

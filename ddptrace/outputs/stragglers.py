@@ -1,0 +1,38 @@
+"""The straggler of a run in one line."""
+
+from __future__ import annotations
+
+from ddptrace.outputs.figures import ms
+from ddptrace.report import Report
+
+_CAUSES = {
+    "compute": "its GPU computes longer",
+    "input": "its host launches nothing at the start of the step",
+    "host": "its GPU idles while its host is behind",
+    None: "nothing recorded explains it",
+}
+_PATTERNS = {
+    "persistent": "",
+    "single_step": " in a single step",
+    "alternating": ", other ranks in other steps",
+    "occasional": " in some steps",
+    "one_step": "",
+}
+
+
+def straggler_lines(report: Report) -> list[str]:
+    """Return who the others wait for, what it costs, why and how sure; nothing if nobody is."""
+    late = report.stragglers
+    if late is None:
+        return []
+    if late.unknown is not None:
+        alone = len(report.run.ranks) < 2 or not report.collectives
+        return [] if alone else [f"straggler: none can be named, since {late.unknown}"]
+    if late.rank is None or late.pattern is None:
+        return []
+    cost = "" if late.cost_ns is None else f", {ms(late.cost_ns)} ms of a step exposed"
+    return [
+        f"straggler: the others wait for rank {late.rank}{_PATTERNS[late.pattern]}"
+        f"{cost}; it arrives up to {ms(late.late_ns)} ms late at {late.led} of {late.collectives} "
+        f"collectives: {_CAUSES[late.cause]} (confidence {late.confidence}: {late.reason})"
+    ]

@@ -1,0 +1,77 @@
+"""The finding that others wait for a rank, and the line that says it; times are in µs."""
+
+from __future__ import annotations
+
+import pytest
+from ranks import PAIR, comm, rank, report
+from test_stragglers import steps
+
+from ddptrace.outputs.stragglers import straggler_lines
+
+
+def late_by(cost, step=100_000):
+    """State two ranks with steps of 100 ms, of which rank 0 waits `cost` µs exposed."""
+    return report(
+        rank(0, ("compute", 0, step - 1000 - cost), comm(step - 1000 - cost, step, group=PAIR)),
+        rank(1, ("compute", 0, step - 1000), comm(step - 1000, step, group=PAIR)),
+    )
+
+
+@pytest.mark.parametrize(("cost", "count"), [(999, 0), (1000, 1)])
+def test_it_is_listed_from_one_percent_of_the_median_step(cost, count):
+    found = late_by(cost).diagnosis.findings
+    assert [(one.code, one.cost_ns, one.ranks) for one in found] == [
+        ("straggler", cost * 1000, [1])
+    ] * count
+
+
+def test_the_evidence_holds_each_figure_beside_its_limit():
+    (found,) = late_by(5000).diagnosis.findings
+    assert {one.metric: (one.value, one.limit) for one in found.evidence} == {
+        "exposed_wait_ns": (5_000_000, 1_000_000),
+        "late_ns": (5_000_000, 50_000),
+        "led": (1, None),
+        "collectives": (1, None),
+        "steps_late": (1, None),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "advice", "line"),
+    [
+        ("compute", "GPU clock", "its GPU computes longer"),
+        ("input", "data loading", "launches nothing at the start"),
+        ("host", "its cores", "its host is behind"),
+    ],
+)
+def test_advice_and_line_follow_the_cause(kind, advice, line):
+    made = report(*steps(*[(0, 900)] * 4, kind=kind))
+    (found,) = made.diagnosis.findings
+    assert advice in found.advice
+    (said,) = straggler_lines(made)
+    assert "wait for rank 1" in said
+    assert "3 of 3 collectives" in said
+    assert line in said
+
+
+def test_hidden_waiting_costs_nothing():
+    """Rank 0 computes while it waits for rank 1."""
+    made = report(
+        rank(0, ("compute", 0, 9000), comm(1000, 9500, group=PAIR)),
+        rank(1, ("compute", 0, 9000), comm(9000, 9500, group=PAIR)),
+    )
+    assert made.stragglers.rank == 1
+    assert made.stragglers.cost_ns == 0
+    assert made.diagnosis.findings == []
+
+
+def test_why_nobody_is_named_is_said_only_when_somebody_could_be():
+    shared = [rank(number, comm(number * 500, 1000), gpu="GPU-1") for number in (0, 1)]
+    assert "take turns" in straggler_lines(report(*shared))[0]
+    assert straggler_lines(report(rank(0, comm(0, 9)))) == []
+    assert straggler_lines(report(*(rank(number, ("compute", 0, 9)) for number in (0, 1)))) == []
+
+
+def test_a_job_without_a_late_rank_has_no_line():
+    made = report(*(rank(number, comm(0, 9)) for number in (0, 1)))
+    assert straggler_lines(made) == []
