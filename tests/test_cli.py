@@ -17,8 +17,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 OPTIONS = {
     "report": {
-        "runs", "--step", "--ranks", "--comm-kernel", "--step-range", "--json", "--html",
-        "--timeline", "--partial", "--jobs", "--help",
+        "runs", "--step", "--ranks", "--comm-kernel", "--step-range", "--collectives",
+        "--json", "--html", "--timeline", "--partial", "--jobs", "--help",
     },
     # Their options are the recorder's own: see test_capture_options.py and test_doctor.py.
     "capture": {"--help"},

@@ -47,6 +47,10 @@ def report(
             help="NVTX ranges whose name matches are steps (default: the names usual for steps).",
         ),
     ] = None,
+    collectives: Annotated[
+        bool,
+        typer.Option("--collectives", help="Print a table of the step's collectives, too."),
+    ] = False,
     json: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the report as JSON; - for stdout.")
     ] = None,
@@ -97,7 +101,8 @@ def report(
             "--step-range": [step_range] if step_range else [],
         }
         shown = ["--html", "report.html"] if html is None else ["--step", "all"]
-        write("-", _text(found, step, _command(runs, given, shown)))
+        command = _command(runs, given, shown)
+        write("-", _text(found, step, command, collectives=collectives))
     if not (found.is_whole or partial):
         raise typer.Exit(2)
 
@@ -132,10 +137,16 @@ def _command(runs: list[str], given: dict[str, list[str]], shown: list[str]) -> 
     return shlex.join(["ddptrace", "report", *runs, *options, *shown])
 
 
-def _text(found: Report, step: str, next_command: str) -> str:
+def _text(found: Report, step: str, next_command: str, *, collectives: bool) -> str:
     from ddptrace.outputs.text import render
 
-    return render(found, step=step, next_command=next_command, destination=stdout_destination())
+    return render(
+        found,
+        step=step,
+        next_command=next_command,
+        destination=stdout_destination(),
+        collectives=collectives,
+    )
 
 
 def _page(found: Report, step: str) -> str:
