@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import sqlite3
 import sys
 from pathlib import Path
@@ -161,6 +162,12 @@ def test_there_never_is_half_an_export(export, monkeypatch, ending):
     assert done.stderr.startswith(f"ddptrace: out.{ending}: cannot be written: ")
     assert done.stderr.count("\n") == 1
     assert {name: Path(name).read_bytes() for name in files()} == before
+
+
+def test_what_a_killed_export_left_is_not_in_the_way(export):
+    Path(f".out.db.{os.getpid()}").write_text("half")  # of a process that had the same number
+    assert export("run", "-o", "out.db").code == 0
+    assert files() == {"out.db"}
 
 
 def test_a_name_that_is_too_long_is_one_line(export):
