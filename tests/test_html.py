@@ -82,13 +82,24 @@ def test_the_stacked_parts_are_those_of_the_report_and_add_up_to_the_step():
 def test_the_table_holds_the_exact_figures_of_every_rank():
     report = two_ranks()
     shown = page(report, "all").rows
-    assert [len(cells) for cells in shown] == [9, 1, 9, 9, 1, 9, 9]
+    assert [len(cells) for cells in shown] == [10, 1, 10, 10, 1, 10, 10]
     figures = [cells[1:] for cells in shown[2:4] + shown[5:7]]
     by_step = sorted(report.steps, key=lambda row: (row.step, row.rank))
     assert figures == [
         [str(getattr(row, name)) for name in (*COLUMNS.values(), "overlap_ratio")]
         for row in by_step
     ]
+
+
+def test_waiting_has_no_column_where_it_is_not_known():
+    known = page(two_ranks())
+    assert "waitingcopies" in known.all_text
+    assert "Waiting: the part of exposed" in known.texts["figures-key"]
+    report = two_ranks()
+    steps = [replace(row, exposed_wait_ns=None) for row in report.steps]
+    unknown = page(replace(report, steps=steps))
+    assert [len(cells) for cells in unknown.rows] == [9, 1, 9, 9]
+    assert "aiting" not in unknown.all_text
 
 
 def test_all_steps_have_charts_and_a_choice_that_starts_at_the_median_step():
@@ -121,7 +132,7 @@ def test_a_partial_rank_has_no_bar_and_is_named():
 
 def test_figures_of_a_partial_rank_are_lower_bounds():
     found = page(cut_and_whole())
-    assert found.rows[-1][1:] == [None, "300000", *[None] * 6]
+    assert found.rows[-1][1:] == [None, "300000", *[None] * 7]
     assert ">=0.30" in found.all_text
 
 

@@ -33,12 +33,34 @@ def test_the_page_has_headline_table_and_next_command():
         "compute",
         "hidden",
         "exposed",
+        "waiting",
         "copies",
         "idle",
         "tail",
     ]
-    assert lines[table + 1].split() == ["0", "0.80", "0.40", "0.10", "0.20", "0.10", "0.10", "0.20"]
+    assert lines[table + 1].split() == [
+        *("0", "0.80", "0.40", "0.10", "0.20", "0.00", "0.10", "0.10", "0.20")
+    ]
     assert lines[-1] == "Next: ddptrace next"
+
+
+def test_waiting_is_a_column_where_it_is_known():
+    """
+    rank 0  compute  ##......    comm  .#####..  of which 4 wait and 1 is behind compute
+    rank 1  compute  #####...    comm  .....#..
+    """
+    slow, fast = [("compute", 0, 500), ("comm", 500, 600)], [("compute", 0, 200)]
+    page = text(analyze(run(trace(*fast, ("comm", 100, 600)), trace(*slow, rank=1))))
+    rows = [line.split() for line in page.splitlines() if re.match(r" +[01] ", line)]
+    # step, compute, hidden, exposed, waiting, copies, idle, tail
+    assert rows == [
+        ["0", "0.60", "0.20", "0.10", "0.40", "0.30", "0.00", "0.00", "0.40"],
+        ["1", "0.60", "0.50", "0.00", "0.10", "0.00", "0.00", "0.00", "0.10"],
+    ]
+    assert "of that waiting: for another rank" in page
+    alone = text(analyze(run(trace(*slow, rank=1), world_size=2)))
+    assert "waiting" not in alone
+    assert "waiting" not in text(analyze(run(trace(("compute", 0, 300)))))
 
 
 def test_nothing_colours_a_pipe():

@@ -8,45 +8,36 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ddptrace.cli.progress import on_stderr
+from ddptrace.cli.inputs import (
+    MOST_DIGITS,
+    CommKernel,
+    Jobs,
+    Partial,
+    Ranks,
+    Runs,
+    StepRange,
+    read,
+)
 from ddptrace.cli.terminal import stdout_destination, write
 from ddptrace.errors import UsageError
 
 if TYPE_CHECKING:
     from ddptrace.report import Report  # numpy behind it would slow `--help` down
 
-_LARGEST_RANK = 1_000_000
-_MOST_DIGITS = 18
-
 
 def report(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN...", help="The run's folder, its trace files, or a glob pattern."
-        ),
-    ],
+    runs: Runs,
     step: Annotated[
         str,
         typer.Option(metavar="N|all|median", help="The step to show; N narrows every output."),
     ] = "median",
-    ranks: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Only these ranks, such as 0,3 or 0-7.")
-    ] = None,
-    comm_kernel: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="REGEX",
-            help="Kernels whose name matches are communication, too. May be repeated.",
-        ),
-    ] = None,
-    step_range: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REGEX",
-            help="NVTX ranges whose name matches are steps (default: the names usual for steps).",
-        ),
-    ] = None,
+    ranks: Ranks = None,
+    comm_kernel: CommKernel = None,
+    step_range: StepRange = None,
+    collectives: Annotated[
+        bool,
+        typer.Option("--collectives", help="Print a table of the step's collectives, too."),
+    ] = False,
     json: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the report as JSON; - for stdout.")
     ] = None,
@@ -56,12 +47,8 @@ def report(
     timeline: Annotated[
         bool, typer.Option("--timeline", help="Put the intervals to draw into the JSON.")
     ] = False,
-    partial: Annotated[
-        bool, typer.Option("--partial", help="Exit with 0 although a rank could not be read whole.")
-    ] = False,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes to read with (default: one a core).")
-    ] = None,
+    partial: Partial = False,
+    jobs: Jobs = None,
 ) -> None:
     """Report where each rank's step went: compute, communication hidden and exposed, idle.
 
@@ -69,21 +56,13 @@ def report(
     ranks. Exit codes: 0 fine, 2 bad input
     or a rank that could not be read whole.
     """
-    from ddptrace import analyze, load_run
+    from ddptrace import analyze
     from ddptrace.report import only_step, to_json
 
     if str(html) == "-":
         raise UsageError("--html needs a file; only --json can go to standard output")
     chosen = _step(step)
-    run = load_run(
-        runs,
-        ranks=None if ranks is None else _rank_list(ranks),
-        comm_kernels=comm_kernel or (),
-        step_range=step_range,
-        jobs=jobs,
-        progress=on_stderr("reading"),
-    )
-    found = analyze(run)
+    found = analyze(read(runs, ranks, comm_kernel, step_range, jobs))
     if chosen is not None:
         found = only_step(found, chosen)
     if json is not None:
@@ -97,7 +76,8 @@ def report(
             "--step-range": [step_range] if step_range else [],
         }
         shown = ["--html", "report.html"] if html is None else ["--step", "all"]
-        write("-", _text(found, step, _command(runs, given, shown)))
+        command = _command(runs, given, shown)
+        write("-", _text(found, step, command, collectives=collectives))
     if not (found.is_whole or partial):
         raise typer.Exit(2)
 
@@ -105,23 +85,9 @@ def report(
 def _step(text: str) -> int | None:
     if text in ("all", "median"):
         return None
-    if not (text.isdecimal() and len(text) < _MOST_DIGITS):
+    if not (text.isdecimal() and len(text) < MOST_DIGITS):
         raise UsageError(f"--step {text[:40]}: give a step's number, all, or median")
     return int(text)
-
-
-def _rank_list(text: str) -> set[int]:
-    ranks: set[int] = set()
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise UsageError(f"--ranks {text[:40]}: give numbers, such as 0,3 or 0-7")
-        if max(len(first), len(last)) >= _MOST_DIGITS or int(last or first) > _LARGEST_RANK:
-            raise UsageError(f"--ranks {text[:40]}: no run has so many ranks")
-        if int(last or first) < int(first):
-            raise UsageError(f"--ranks {text[:40]}: {part.strip()} runs backwards")
-        ranks.update(range(int(first), int(last or first) + 1))
-    return ranks
 
 
 def _command(runs: list[str], given: dict[str, list[str]], shown: list[str]) -> str:
@@ -132,10 +98,16 @@ def _command(runs: list[str], given: dict[str, list[str]], shown: list[str]) -> 
     return shlex.join(["ddptrace", "report", *runs, *options, *shown])
 
 
-def _text(found: Report, step: str, next_command: str) -> str:
+def _text(found: Report, step: str, next_command: str, *, collectives: bool) -> str:
     from ddptrace.outputs.text import render
 
-    return render(found, step=step, next_command=next_command, destination=stdout_destination())
+    return render(
+        found,
+        step=step,
+        next_command=next_command,
+        destination=stdout_destination(),
+        collectives=collectives,
+    )
 
 
 def _page(found: Report, step: str) -> str:

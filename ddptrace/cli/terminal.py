@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from ddptrace.errors import OutputError
 
 if TYPE_CHECKING:
-    from ddptrace.outputs.text import Destination
+    from ddptrace.outputs.terminal import Destination
 
 
 def stdout_destination() -> Destination:
     """Return what standard output can show: colour and a width only where it is a terminal."""
-    from ddptrace.outputs.text import Destination
+    from ddptrace.outputs.terminal import Destination
 
     if sys.stdout is None or not sys.stdout.isatty():
         return Destination()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.report import Report
@@ -15,23 +15,39 @@ COLUMNS = {
     "compute": "compute_ns",
     "hidden": "hidden_comm_ns",
     "exposed": "exposed_comm_ns",
+    "waiting": "exposed_wait_ns",
     "copies": "exposed_mem_ns",
     "idle": "idle_ns",
     "tail": "tail_ns",
 }
-"""The columns of a table of ranks, and the figures they show."""
+"""The columns that a table of ranks may have, and the figures they show."""
 
 
-def ms(ns: int | None, *, at_least: bool = False) -> str:
+def columns_of(steps: Mapping[int | None, Sequence[StepMetrics]]) -> dict[str, str]:
+    """Return the columns for tables of these steps: waiting only where it is told of any time."""
+    has_waiting = any(
+        row.exposed_comm_ns and row.exposed_wait_ns is not None
+        for rows in steps.values()
+        for row in rows
+    )
+    return {title: name for title, name in COLUMNS.items() if has_waiting or title != "waiting"}
+
+
+def ms(ns: int | None, *, at_least: bool = False, decimals: int = 2) -> str:
     """Return a time as milliseconds; partial ones are marked as lower bounds."""
     if ns is None:
         return UNKNOWN
-    return f"{'>=' if at_least else ''}{ns / 1e6:.2f}"
+    return f"{'>=' if at_least else ''}{ns / 1e6:.{decimals}f}"
 
 
-def cells(row: StepMetrics) -> list[str]:
-    """Return the cells of one row, in the order of COLUMNS."""
-    return [ms(getattr(row, name), at_least=row.partial) for name in COLUMNS.values()]
+def percent(ratio: float | None) -> str:
+    """Return a ratio as percent."""
+    return UNKNOWN if ratio is None else f"{100 * ratio:.1f} %"
+
+
+def cells(row: StepMetrics, columns: Mapping[str, str]) -> list[str]:
+    """Return the cells of one row, in the order of the columns."""
+    return [ms(getattr(row, name), at_least=row.partial) for name in columns.values()]
 
 
 def rows_by_step(report: Report, choice: str) -> dict[int | None, list[StepMetrics]]:

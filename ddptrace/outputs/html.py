@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -12,7 +12,7 @@ import msgspec
 from plotly.offline import get_plotlyjs
 
 from ddptrace.metrics.steps import StepMetrics
-from ddptrace.outputs.figures import COLUMNS, UNKNOWN, cells, longest, ms, rows_by_step
+from ddptrace.outputs.figures import UNKNOWN, cells, columns_of, longest, ms, percent, rows_by_step
 from ddptrace.outputs.html_assets import SCRIPT, STYLE
 from ddptrace.outputs.html_charts import PARTS, Chart, Look, breakdown, ranks
 from ddptrace.outputs.html_charts import UNKNOWN as UNKNOWN_TIME
@@ -33,7 +33,11 @@ _POLICY = (
 )
 _KEY = (
     "Times in ms; compute + exposed + copies + idle = step. Hidden: communication under compute; "
-    "exposed: not. Tail: communication after the last compute before its end. Overlap: the hidden "
+    "exposed: not. "
+)
+_WAITING = "Waiting: the part of exposed in which a rank waited for another one. "
+_MORE_KEY = (
+    "Tail: communication after the last compute before its end. Overlap: the hidden "
     f"part of communication. {UNKNOWN} is unknown (or no communication), >= a lower bound."
 )
 
@@ -220,32 +224,32 @@ def _section(name: str, heading: str, step: str, chart: Chart, looks: Sequence[L
 
 
 def _table(steps: Steps) -> Iterator[str]:
-    names = "".join(f'<th scope="col">{name}</th>' for name in ("rank", *COLUMNS, "overlap"))
+    columns = columns_of(steps)
+    names = "".join(f'<th scope="col">{name}</th>' for name in ("rank", *columns, "overlap"))
+    key = _KEY + (_WAITING if "waiting" in columns else "") + _MORE_KEY
     yield (
         '<section><h2 id="figures">Figures</h2>'
-        f'<p class="quiet" id="figures-key">{_KEY}</p>'
+        f'<p class="quiet" id="figures-key">{key}</p>'
         '<div class="scroll" role="region" tabindex="0" aria-labelledby="figures">'
         '<table aria-labelledby="figures" aria-describedby="figures-key">'
         f"<thead><tr>{names}</tr></thead>"
     )
     for rows in steps.values():
         title = escape(_title(rows[0]))
-        yield f'<tbody><tr><th scope="rowgroup" colspan="{len(COLUMNS) + 2}">{title}</th></tr>'
-        yield from map(_table_row, rows)
+        yield f'<tbody><tr><th scope="rowgroup" colspan="{len(columns) + 2}">{title}</th></tr>'
+        for row in rows:
+            yield _table_row(row, columns)
         yield "</tbody>"
     yield "</table></div></section>"
 
 
-def _table_row(row: StepMetrics) -> str:
+def _table_row(row: StepMetrics, columns: Mapping[str, str]) -> str:
     mark = ' <strong class="partial">PARTIAL</strong>' if row.partial else ""
-    values = [getattr(row, name) for name in COLUMNS.values()]
-    figures = [*zip(cells(row), values, strict=True), (_percent(row), row.overlap_ratio)]
+    values = [getattr(row, name) for name in columns.values()]
+    overlap = percent(row.overlap_ratio), row.overlap_ratio
+    figures = [*zip(cells(row, columns), values, strict=True), overlap]
     data = "".join(f"<td>{_figure(text, value)}</td>" for text, value in figures)
     return f'<tr><th scope="row">{row.rank}{mark}</th>{data}</tr>'
-
-
-def _percent(row: StepMetrics) -> str:
-    return UNKNOWN if row.overlap_ratio is None else f"{100 * row.overlap_ratio:.1f} %"
 
 
 def _figure(text: str, value: float | None) -> str:

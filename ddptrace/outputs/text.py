@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-from dataclasses import dataclass
+from collections.abc import Collection
 
 from rich.console import Console
 from rich.table import Table
@@ -11,66 +10,56 @@ from rich.text import Text
 
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.model import Warn
-from ddptrace.outputs.figures import COLUMNS, cells, longest, ms, rows_by_step
+from ddptrace.outputs.collectives import print_collectives
+from ddptrace.outputs.figures import cells, columns_of, longest, ms, rows_by_step
 from ddptrace.outputs.recording import sentences
 from ddptrace.outputs.stragglers import straggler_lines
+from ddptrace.outputs.terminal import Destination, empty_table, print_fitting
 from ddptrace.report import Report
 from ddptrace.wording import counted
 
-_UNLIMITED = 10_000
 _SHOWN = ("cuda", "hip", "nccl", "rccl")
 _MOST_RANKS = 16
 _MOST_OF_A_KIND = 4
-_LEGEND = (
-    "ms; compute + exposed + copies + idle = step. hidden: communication under compute, "
-    "exposed: not; tail: communication after the last compute before its end"
-)
+_LEGEND = "ms; compute + exposed + copies + idle = step. hidden: communication under compute, "
+_WAITING = "exposed: not, of that waiting: for another rank; "
+_TAIL = "tail: communication after the last compute before its end"
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """Where the text goes: `width` is None where lines need not fit, as in a pipe."""
-
-    width: int | None = None
-    colour: bool = False
-
-
-def render(report: Report, *, step: str, next_command: str, destination: Destination) -> str:
+def render(
+    report: Report,
+    *,
+    step: str,
+    next_command: str,
+    destination: Destination,
+    collectives: bool = False,
+) -> str:
     """Return the report as text: headline, a table of ranks, warnings, the next command.
 
     `step` is "median" for the median step's table, "all" for one of every step in the report.
     """
-    console = _console(destination)
+    console = destination.console()
     console.print(Text(_run_line(report), style="dim"))
     console.print()
     console.print(Text(report.diagnosis.headline, style="bold"))
-    for number, rows in rows_by_step(report, step).items():
+    steps = rows_by_step(report, step)
+    columns = columns_of(steps)
+    for number, rows in steps.items():
         console.print()
-        _print_step(console, number, rows, destination)
+        _print_step(console, number, rows, columns)
     console.print()
-    console.print(Text(_LEGEND, style="dim"))
+    console.print(Text(_legend(columns), style="dim"))
     _print_summary(console, report)
     for sentence in (*straggler_lines(report), *sentences(report)):
         console.print(Text(sentence))
+    if collectives:
+        print_collectives(console, report, step)
     _print_warnings(console, report)
     console.print()
     # Never wrapped, so that it can be copied.
     console.print(Text.assemble("Next: ", (next_command, "cyan")), soft_wrap=True)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]  # a StringIO
     return "\n".join(line.rstrip() for line in lines) + "\n"
-
-
-def _console(destination: Destination) -> Console:
-    return Console(
-        file=io.StringIO(),
-        width=destination.width or _UNLIMITED,
-        force_terminal=destination.colour,
-        no_color=not destination.colour,
-        color_system="standard" if destination.colour else None,
-        highlight=False,
-        soft_wrap=destination.width is None,
-        legacy_windows=False,
-    )
 
 
 def _run_line(report: Report) -> str:
@@ -88,39 +77,38 @@ def _versions(versions: dict[str, str]) -> list[str]:
     return [f"{name.upper()} {version}" for name, version in versions.items() if name in _SHOWN]
 
 
+def _legend(columns: Collection[str]) -> str:
+    return _LEGEND + (_WAITING if "waiting" in columns else "exposed: not; ") + _TAIL
+
+
 def _print_step(
-    console: Console, number: int | None, rows: list[StepMetrics], destination: Destination
+    console: Console, number: int | None, rows: list[StepMetrics], columns: dict[str, str]
 ) -> None:
     shown = longest(rows, _MOST_RANKS)
     title = "whole recording" if number is None else f"step {number}"
     if len(shown) < len(rows):
         title += f", the {len(shown)} of {len(rows)} ranks with the longest steps"
     console.print(Text(title))
-    table = _table(shown)
-    needed = console.measure(table, options=console.options.update(width=_UNLIMITED)).maximum
-    if destination.width is None or needed <= destination.width:
-        console.print(table)
-        return
-    for row in shown:
-        console.print(_stacked(row))
+    print_fitting(console, _table(shown, columns), [_stacked(row, columns) for row in shown])
 
 
-def _table(rows: list[StepMetrics]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+def _table(rows: list[StepMetrics], columns: dict[str, str]) -> Table:
+    table = empty_table()
     table.add_column("rank", justify="right", no_wrap=True)
-    for name in COLUMNS:
+    for name in columns:
         table.add_column(name, justify="right", no_wrap=True, min_width=7)
     table.add_column("", no_wrap=True)
     for row in rows:
         mark = Text("PARTIAL", style="bold red") if row.partial else ""
-        table.add_row(str(row.rank), *cells(row), mark)
+        table.add_row(str(row.rank), *cells(row, columns), mark)
     return table
 
 
-def _stacked(row: StepMetrics) -> Text:
+def _stacked(row: StepMetrics, columns: dict[str, str]) -> Text:
     """Return one rank as several short lines."""
     lines = [f"rank {row.rank}{'  PARTIAL' if row.partial else ''}"]
-    lines += [f"  {name:<8}{cell:>9}" for name, cell in zip(COLUMNS, cells(row), strict=True)]
+    figures = zip(columns, cells(row, columns), strict=True)
+    lines += [f"  {name:<8}{cell:>9}" for name, cell in figures]
     return Text("\n".join(lines))
 
 
