@@ -274,7 +274,7 @@ class RankFacts:
     """What the recorder tells of one rank; None is not told.
 
     `problem` says why there is no recording, or no whole one. `loop_thread` is the thread of the
-    training loop, as a pthread identity.
+    training loop, as a pthread identity. `gpu` is as in `Facts`.
     """
 
     rank: int
@@ -292,6 +292,7 @@ class RankFacts:
     parts: tuple[RecordedPart, ...] = ()
     ddp: tuple[DdpModule, ...] = ()
     loop_thread: int | None = None
+    gpu: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
