@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ddptrace.errors import RunError, UsageError
+from ddptrace.metrics.bucket_summary import Bucket, BucketFacts, bucket_facts, bucket_list
+from ddptrace.metrics.buckets import find_buckets, with_sizes
 from ddptrace.metrics.collective_rows import Collective, collective_rows
 from ddptrace.metrics.collectives import Collected, collect, unmatched_counts, waits
 from ddptrace.metrics.exposure import with_exposure
@@ -43,7 +45,8 @@ class RunFacts:
 
     `origin_ns` is the Unix ns, as text, that all times of the report count from; None when no
     file tells the time of day. `measured` says whose work the figures are of. `parts` is None for
-    a run recorded in one part, `recording` where nothing tells what recording cost.
+    a run recorded in one part, `recording` where nothing tells what recording cost, `buckets`
+    where no collective is known to be one.
     """
 
     world_size: int | None
@@ -63,6 +66,7 @@ class RunFacts:
     parts: list[RunPart] | None = None
     recording: Recording | None = None
     unmatched_collectives: dict[str, int] = field(default_factory=dict)
+    buckets: BucketFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,7 @@ class Report:
     timeline: Timeline | None
     whatif: dict[str, Any] | None
     schema: int = SCHEMA
+    buckets: list[Bucket] = field(default_factory=list)
 
     @property
     def is_whole(self) -> bool:
@@ -138,21 +143,30 @@ def analyze(run: Run) -> Report:
     for trace in run.figures:
         by_rank[trace.rank].append(Recorded.of(trace))
     collected = collect(by_rank, run.world_size)
+    buckets = find_buckets(collected, run.manifest)
+    collected = with_sizes(collected, buckets)
     places = [(rank, number) for rank, mine in by_rank.items() for number in range(len(mine))]
     recordings = [_rows(collected, rank, number) for rank, number in places]
     if not any(recordings):
         raise _no_steps(run)
     base = timebase(by_rank)
     summary = summarize(recordings)
+    collectives = collective_rows(collected, buckets, base)
+    kept = {row.step for row in kept_rows(recordings)}
     steps = [
         _moved(row, base.origin_ns[rank][number])
         for rows, (rank, number) in zip(recordings, places, strict=True)
         for row in rows
     ]
     return Report(
-        run=_facts(run, base, collected, _step_warnings(run.figures, recordings)),
+        run=replace(
+            _facts(
+                run, base, collected, [*_step_warnings(run.figures, recordings), *buckets.warnings]
+            ),
+            buckets=bucket_facts(buckets),
+        ),
         steps=sorted(steps, key=lambda row: (row.rank, row.start_ns)),
-        collectives=collective_rows(collected, base),
+        collectives=collectives,
         summary=summary,
         diagnosis=Diagnosis(None, _headline(kept_rows(recordings), summary), []),
         timeline=Timeline(
@@ -162,6 +176,7 @@ def analyze(run: Run) -> Report:
             ]
         ),
         whatif=None,
+        buckets=bucket_list(buckets, collectives, kept),
     )
 
 

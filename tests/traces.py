@@ -72,6 +72,7 @@ def _all_reduces(count) -> Collectives:
         sequence=untold,
         source=untold.astype(np.int32),
         destination=untold.astype(np.int32),
+        of_integers=np.zeros(count, np.bool_),
     )
 
 
