@@ -259,6 +259,11 @@ def is_backward_operator(name: str) -> bool:
     return name.startswith(_BACKWARD_OPERATOR)
 
 
+def is_gradient_operator(name: str) -> bool:
+    """Tell whether an operator takes in the gradient of a parameter, which is then ready."""
+    return name == "torch::autograd::AccumulateGrad"
+
+
 def is_ddp_range(name: str) -> bool:
     """Tell whether a host range is the forward pass of DistributedDataParallel."""
     return name.startswith("DistributedDataParallel.forward")

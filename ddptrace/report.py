@@ -143,7 +143,7 @@ def analyze(run: Run) -> Report:
     for trace in run.figures:
         by_rank[trace.rank].append(Recorded.of(trace))
     collected = collect(by_rank, run.world_size)
-    buckets = find_buckets(collected, run.manifest)
+    buckets = find_buckets(collected, run)
     collected = with_sizes(collected, buckets)
     places = [(rank, number) for rank, mine in by_rank.items() for number in range(len(mine))]
     recordings = [_rows(collected, rank, number) for rank, number in places]

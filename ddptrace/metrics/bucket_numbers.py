@@ -45,7 +45,7 @@ def numbered(
 def usual_of(passes: Sequence[tuple[Pass, IntArray]]) -> Layout | None:
     """Return the layout of most of these passes, given with the sizes of their rank's table."""
     whole = [(one, sizes) for one, sizes in passes if not (one.begun_before or one.is_cut)]
-    return usual_layout(sizes[one.rows] for one, sizes in whole)
+    return usual_layout(Layout(tuple(sizes[one.rows].tolist())) for one, sizes in whole)
 
 
 def split(passes: Sequence[Pass], layouts: Sequence[Layout]) -> list[Pass]:
@@ -54,15 +54,18 @@ def split(passes: Sequence[Pass], layouts: Sequence[Layout]) -> list[Pass]:
 
 
 def _pieces(one: Pass, layouts: Sequence[Layout]) -> Iterator[Pass]:
-    counts = [len(layout) for layout in layouts if one.rows.size % len(layout) == 0]
-    for number in range(one.rows.size // counts[0] if counts else 0):
-        rows = one.rows[number * counts[0] : (number + 1) * counts[0]]
-        yield replace(one, number=number, rows=rows)
+    counts = {len(layout) for layout in layouts if not layout.was_first}
+    fitting_counts = [count for count in counts if one.rows.size % count == 0]
+    count = fitting_counts[0] if len(fitting_counts) == 1 else one.rows.size
+    for number in range(one.rows.size // count if layouts else 0):
+        yield replace(one, number=number, rows=one.rows[number * count : (number + 1) * count])
 
 
 def _numbered(
     one: Pass, size_bytes: IntArray, layouts: Sequence[Layout], usual: Layout | None
 ) -> Numbered | None:
+    if one.begun_before or one.is_cut:
+        layouts = [layout for layout in layouts if not layout.was_first]
     whole = _whole(one, size_bytes, layouts)
     if whole is not None:
         return whole

@@ -20,13 +20,15 @@ _Known = int | bool | None
 class BucketOnRank:
     """What a rank's bucket waited for; times are ns, None is what could not be measured.
 
-    `ready_ns` is when its last gradient was ready on the GPU, `released_ns` when those of all
-    earlier buckets were, too: DDP does not launch a bucket before. `queue_ns` goes from ready to
-    the start; `blocked_ns` of it, from ready to released, was spent behind an earlier bucket that
-    was not ready. `backlog`: it started at the end of the bucket before, having waited for it.
+    `first_ready_ns` is when its first gradient was ready on the GPU, `ready_ns` when its last one
+    was, `released_ns` when those of all earlier buckets were, too: DDP does not launch it before.
+    `queue_ns` goes from ready to the start; `blocked_ns` of it, from ready to released, was spent
+    behind an earlier bucket that was not ready. `backlog`: it started at the end of the bucket
+    before, having waited for it.
     The orders count from 0 in a backward pass.
     """
 
+    first_ready_ns: int | None
     ready_ns: int | None
     released_ns: int | None
     queue_ns: int | None
@@ -52,7 +54,9 @@ def buckets_on_rank(
     is_bucket = (buckets.bucket[there] != NONE) & (times.bucket[rows] != NONE)
     ready_ns, released_ns = times.ready_ns[rows], times.released_ns[rows]
     is_ready, is_released = ready_ns != NEVER_NS, released_ns != NEVER_NS
+    first_ns = times.first_ready_ns[rows]
     columns = (
+        _known(base.moved(rank, recording, first_ns), first_ns != NEVER_NS),
         _known(base.moved(rank, recording, ready_ns), is_ready),
         _known(base.moved(rank, recording, released_ns), is_released),
         _known(table.start_ns[rows] - ready_ns, is_ready),

@@ -26,11 +26,13 @@ class BucketTimes:
 
     Times are NEVER_NS, all others -1 where they are not known and for what is no bucket.
     `released_ns` is when the gradients of a bucket and of all before it were ready, `ready_ns` when
-    its own were; they differ for one that `is_blocked`. `has_backlog` is 0 or 1, too.
+    its own were, `first_ready_ns` when the first of them was. The first two differ for one that
+    `is_blocked`. `has_backlog` is 0 or 1, too.
     """
 
     bucket: IntArray
     backward_pass: IntArray
+    first_ready_ns: IntArray
     ready_ns: IntArray
     released_ns: IntArray
     is_blocked: NDArray[np.int8]
@@ -64,7 +66,7 @@ def bucket_times(
     return BucketTimes(**(columns | flags))
 
 
-_UNKNOWN = {"ready_ns": NEVER_NS, "released_ns": NEVER_NS}
+_UNKNOWN = dict.fromkeys(("first_ready_ns", "ready_ns", "released_ns"), NEVER_NS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,11 +75,13 @@ class _Work:
 
     NCCL's stream waits for all that was launched before on the stream on which the gradients are
     made: copies into the bucket, too. `end_ns` is when all up to a row have ended. None of it is
-    known on CPU runs, and without knowing what is of backward.
+    known on CPU runs, nor of what is in a graph, which has one launch: `in_graph` is of each row of
+    the recording's operations.
     """
 
     launch_ns: IntArray
     end_ns: IntArray
+    in_graph: NDArray[np.bool_]
     tells_backward: bool
 
     @classmethod
@@ -92,7 +96,8 @@ class _Work:
             mine[:] = False
         rows = np.flatnonzero(mine)
         rows = rows[np.argsort(ops.launch_ns[rows], kind="stable")]
-        return cls(ops.launch_ns[rows], np.maximum.accumulate(ops.end_ns[rows]), tells_backward)
+        end_ns = np.maximum.accumulate(ops.end_ns[rows])
+        return cls(ops.launch_ns[rows], end_ns, ops.in_graph, tells_backward)
 
 
 def _of_pass(
@@ -103,8 +108,9 @@ def _of_pass(
     place = np.searchsorted(work.launch_ns, table.launch_ns[rows])
     released_ns = np.append(work.end_ns, NEVER_NS)[place - 1]
     # What still runs when it starts is nothing that it waited for: then the trace does not tell.
-    released_ns = np.where(released_ns <= start_ns, released_ns, NEVER_NS)
-    blocked = _blocked(work, place, has_hook=has_hook)
+    in_graph = work.in_graph[table.row[rows]]
+    released_ns = np.where((released_ns <= start_ns) & ~in_graph, released_ns, NEVER_NS)
+    blocked = np.where(in_graph, NONE, _blocked(work, place, has_hook=has_hook))
     ready_ns = np.where(blocked == 0, released_ns, NEVER_NS)
     return {
         "bucket": one.first + np.arange(rows.size),

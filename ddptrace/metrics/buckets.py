@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,9 +13,10 @@ from ddptrace.metrics.bucket_numbers import Numbered, numbered, split, usual_of
 from ddptrace.metrics.bucket_times import BucketTimes, bucket_times
 from ddptrace.metrics.collectives import Collected
 from ddptrace.metrics.comm_table import NONE, CommTable
+from ddptrace.metrics.first_ready import first_ready
 from ddptrace.metrics.gradients import Pass, backward_passes
-from ddptrace.metrics.layouts import Layout, told_layouts
-from ddptrace.model import Manifest, RankFacts, Warn
+from ddptrace.metrics.layouts import Layout, told_layouts, usual_layout
+from ddptrace.model import RankFacts, Run, Trace, Warn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,12 +36,12 @@ class Buckets:
     warnings: tuple[Warn, ...] = ()
 
 
-def find_buckets(collected: Collected, manifest: Manifest | None) -> Buckets:
+def find_buckets(collected: Collected, run: Run) -> Buckets:
     """Return the buckets among the collectives of a run.
 
     `size_bytes` is that of each collective, from the manifest where the trace does not tell it.
     """
-    told = {rank: manifest.of_rank(rank) if manifest else None for rank in collected.tables}
+    told = {rank: run.manifest.of_rank(rank) if run.manifest else None for rank in collected.tables}
     layouts = {rank: told_layouts(facts) for rank, facts in told.items()}
     passes = {rank: _passes(collected, rank, layouts[rank]) for rank in collected.tables}
     usual = usual_of(
@@ -51,16 +51,16 @@ def find_buckets(collected: Collected, manifest: Manifest | None) -> Buckets:
         rank: numbered(mine, collected.tables[rank].call_bytes, layouts[rank], usual)
         for rank, mine in passes.items()
     }
+    full = {rank: [one for one in run.causes if one.rank == rank] for rank in found}
     times = {
-        rank: bucket_times(
-            collected.recordings[rank],
-            collected.tables[rank],
-            mine,
-            has_hook=_has_hook(told[rank]),
-        )
-        for rank, mine in found.items()
+        rank: _times(collected, rank, mine, told[rank], full[rank]) for rank, mine in found.items()
     }
-    layout = _layout(collected.tables, found)
+    layout = usual_layout(
+        _layout_of(one, collected.tables[rank])
+        for rank, mine in found.items()
+        for one in mine
+        if one.is_whole
+    )
     return Buckets(
         times=times,
         bucket=_agreed(collected, {rank: one.bucket for rank, one in times.items()}),
@@ -78,8 +78,17 @@ def _passes(collected: Collected, rank: int, layouts: Sequence[Layout]) -> list[
     return split(found, layouts) if recordings[0].trace.device == "host" else found
 
 
-def _has_hook(facts: RankFacts | None) -> bool:
-    return facts is not None and any(module.comm_hook for module in facts.ddp)
+def _times(
+    collected: Collected,
+    rank: int,
+    found: Sequence[Numbered],
+    told: RankFacts | None,
+    full: Sequence[Trace],
+) -> BucketTimes:
+    recordings, table = collected.recordings[rank], collected.tables[rank]
+    has_hook = told is not None and any(module.comm_hook for module in told.ddp)
+    times = bucket_times(recordings, table, found, has_hook=has_hook)
+    return replace(times, first_ready_ns=first_ready(recordings, table, found, full))
 
 
 def with_sizes(collected: Collected, buckets: Buckets) -> Collected:
@@ -111,20 +120,7 @@ def _layout_of(one: Numbered, table: CommTable) -> Layout:
     told = one.layout or Layout((NONE,) * one.rows.size)
     shown = table.call_bytes[one.rows]
     sizes = np.where(shown < 0, told.size_bytes, shown)
-    return replace(told, size_bytes=tuple(sizes.tolist()), module=NONE, finds_unused=False)
-
-
-def _layout(
-    tables: Mapping[int, CommTable], found: Mapping[int, Sequence[Numbered]]
-) -> Layout | None:
-    """Return the layout of most whole passes."""
-    counted = Counter(
-        _layout_of(one, tables[rank])
-        for rank, mine in found.items()
-        for one in mine
-        if one.is_whole
-    )
-    return counted.most_common(1)[0][0] if counted else None
+    return Layout(tuple(sizes.tolist()), told.parameters)
 
 
 def _is_rebuilt(

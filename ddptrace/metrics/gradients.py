@@ -129,7 +129,7 @@ def _of_recording(one: Recorded, number: int, table: CommTable, rows: _Rows) -> 
     """Yield the passes of one recording, given its candidates in launch order."""
     if not rows.size:
         return
-    forward_ns = _forward_launches(one.trace)
+    forward_ns = forward_launches(one.trace)
     before = np.searchsorted(forward_ns, table.launch_ns[rows])
     window = table.window[rows]
     is_first = _changes(window) | _changes(before)
@@ -153,7 +153,7 @@ def _changes(column: NDArray[np.integer]) -> NDArray[np.bool_]:
     return np.append(True, column[1:] != column[:-1])
 
 
-def _forward_launches(trace: Trace) -> IntArray:
+def forward_launches(trace: Trace) -> IntArray:
     """Return when the training loop launched compute that is not of backward, in order.
 
     Only its own thread counts: others may prepare data on the GPU at any time.

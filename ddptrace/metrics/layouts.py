@@ -19,13 +19,15 @@ class Layout:
     """The buckets of one DDP module in its order; a size of -1 is unknown.
 
     `parameters` names those of each bucket, None where that is not told. `finds_unused` says that
-    DDP reduces, behind the last bucket, which parameters were used.
+    DDP reduces, behind the last bucket, which parameters were used. A layout that `was_first` has
+    been replaced after the first step of the job.
     """
 
     size_bytes: tuple[int, ...]
     parameters: tuple[tuple[str, ...], ...] | None = None
     module: int = NONE
     finds_unused: bool = False
+    was_first: bool = False
 
     def __len__(self) -> int:
         return len(self.size_bytes)
@@ -56,7 +58,8 @@ def _of_module(number: int, module: DdpModule) -> Iterable[Layout]:
         parameters = module.bucket_parameters if named else None
         yield Layout(module.rebuilt_bucket_bytes, parameters, number, finds_unused)
     if module.initial_bucket_bytes:
-        yield Layout(module.initial_bucket_bytes, None, number, finds_unused)
+        replaced = bool(module.rebuilt_bucket_bytes)
+        yield Layout(module.initial_bucket_bytes, None, number, finds_unused, replaced)
 
 
 def fitting(layouts: Sequence[Layout], size_bytes: IntArray) -> Layout | None:
@@ -65,10 +68,7 @@ def fitting(layouts: Sequence[Layout], size_bytes: IntArray) -> Layout | None:
     return found[0] if len({one.module for one in found}) == 1 else None
 
 
-def usual_layout(passes: Iterable[IntArray]) -> Layout | None:
-    """Return the layout of most backward passes, given the sizes of each; None without any."""
-    counted = Counter(tuple(sizes.tolist()) for sizes in passes)
-    if not counted:
-        return None
-    most = max(counted.values())
-    return Layout(max(sizes for sizes, times in counted.items() if times == most))
+def usual_layout(layouts: Iterable[Layout]) -> Layout | None:
+    """Return the layout of most backward passes, of several the last one; None without any."""
+    counted = Counter(reversed(list(layouts)))
+    return counted.most_common(1)[0][0] if counted else None
