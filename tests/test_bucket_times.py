@@ -55,6 +55,12 @@ def test_a_copy_into_the_bucket_is_waited_for_too():
     assert found.ready_ns == 10_000
 
 
+def test_a_bucket_waits_for_what_was_launched_earlier_and_ends_later():
+    rows = [("compute", 0, 18, 0, True), ("compute", 2, 10, 1, True), ("comm", 20, 30, 2, True)]
+    (found,) = waits(trace(*rows))
+    assert found.ready_ns == 18_000
+
+
 @pytest.mark.parametrize(
     "rows",
     [

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from traces import run, trace
+from traces import Kineto, run, trace
 
-from ddptrace import analyze
+from ddptrace import analyze, load_run
 from ddptrace.model import DdpModule, Group, HostKind, HostRanges, Manifest, RankFacts, Trace
 
 
@@ -94,6 +94,18 @@ def test_an_all_reduce_outside_of_backward_is_no_bucket():
     assert numbers(report)[-1] == (0, None, None)
 
 
+def test_a_gradient_collective_of_no_step_is_no_bucket():
+    recording = trace(*step(0), *step(200), marks=((0, 100),))
+    assert numbers(report_of(recording))[2:] == [(None, None, None)] * 2
+
+
+def test_a_step_begins_a_pass_whether_or_not_its_forward_work_is_seen():
+    rows = [("compute", 0, 5, 0, True), ("comm", 10, 20, 1, True)]
+    rows += [("comm", 110, 120, 101, True)]
+    report = report_of(trace(*rows, marks=((0, 100), (100, 200))))
+    assert numbers(report) == [(0, 0, 0), (1, 0, 0)]
+
+
 def test_a_forward_kernel_between_two_gradient_collectives_begins_a_new_pass():
     report = report_of(trace(*step(0), *step(100)))
     assert numbers(report) == [(0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 1)]
@@ -119,6 +131,12 @@ def test_a_step_that_does_the_same_several_times_has_as_many_passes():
     rows = [row for at in (0, 100, 200, 300) for row in microstep(at)]
     report = report_of(trace(*rows, ("compute", 400, 410)))
     assert numbers(report) == [(0, 0, 0), (0, 1, 0), (0, 2, 0), (0, 3, 0)]
+
+
+def test_each_step_is_looked_at_for_itself():
+    rows = [row for at in (0, 100, 200, 300) for row in microstep(at)]
+    report = report_of(trace(*rows, marks=((0, 200), (200, 400))))
+    assert numbers(report) == [(0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0)]
 
 
 def test_buckets_that_follow_each_other_are_one_pass():
@@ -157,18 +175,44 @@ def test_where_the_engine_was_recorded_ddp_must_be_too(names, bucket):
     assert [one.bucket for one in report.collectives] == [bucket]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "name", "bucket"),
+    [
+        ("Int", "ncclDevKernel_Generic(x)", None),
+        (None, "ncclDevKernel_AllReduce_Sum_u32_RING_LL(x)", None),
+        # the type tells more than the name
+        ("Float", "ncclDevKernel_AllReduce_Sum_u32_RING_LL(x)", 0),
+    ],
+)
+def test_an_all_reduce_of_whole_numbers_is_no_bucket(tmp_path, dtype, name, bucket):
+    told = {"Collective name": "allreduce", "In msg nelems": 4, "Out msg nelems": 4}
+    told |= {} if dtype is None else {"dtype": dtype}
+    kineto = Kineto(rank=0, world_size=1).step(0, 0, 1000).gpu(100, 300)
+    kineto.comm(450, 600, name=name, **told).write(tmp_path / "rank0.json")
+    (found,) = analyze(load_run(tmp_path)).collectives
+    assert found.bucket == bucket
+
+
 # --- process groups
 
 
-def in_groups(*codes, ranks=((0, 1), (0, 2))):
-    groups = tuple(Group(str(number), each) for number, each in enumerate(ranks))
-    return replace(told(trace(*step(0, count=3)), group=codes), groups=groups)
+def in_groups(*codes):
+    groups = (Group("0", (0, 1)), Group("1", (0, 2)))
+    return replace(told(trace(*step(0, count=len(codes))), group=codes), groups=groups)
 
 
-def test_of_several_groups_the_one_that_fits_the_manifest_is_of_ddp():
-    manifest = of_ddp({"rebuilt_bucket_bytes": (1, 2)})
-    report = report_of(in_groups(1, 0, 1), manifest=manifest)
-    assert [one.bucket for one in report.collectives] == [0, None, 1]
+@pytest.mark.parametrize(
+    ("groups", "found"),
+    [
+        ((1, 0, 1), [0, None, 1]),
+        ((1, 0, 0, 1, 0), [0, None, None, 1, None]),
+        ((1, 0, 0, 1), [None] * 4),  # both fit
+    ],
+)
+def test_of_several_groups_the_only_one_that_fits_the_manifest_is_of_ddp(groups, found):
+    manifest = of_ddp({"rebuilt_bucket_bytes": (1, 2), "initial_bucket_bytes": (0, 0, 1, 2)})
+    report = report_of(in_groups(*groups), manifest=manifest)
+    assert [one.bucket for one in report.collectives] == found
 
 
 def test_of_several_groups_none_is_of_ddp_where_nothing_tells_which():
@@ -268,11 +312,12 @@ def test_a_lone_step_that_began_in_backward_has_no_numbers():
 
 
 def test_a_recording_that_was_cut_lacks_the_last_buckets():
-    rows = (*step(0), *step(100, count=1))
+    rows = (*step(0, count=3), *step(100, count=2))
     recording = trace(*rows, marks=((0, 100), (100, 200)), partial="cut")
-    report = report_of(recording, manifest=of_ddp({"initial_bucket_bytes": (10, 20)}))
-    assert numbers(report)[-1] == (1, 0, 0)
-    assert sizes(report) == [10, 20, 10]
+    report = report_of(recording, manifest=of_ddp({"initial_bucket_bytes": (10, 20, 30)}))
+    assert numbers(report)[-2:] == [(1, 0, 0), (1, 0, 1)]
+    assert sizes(report) == [10, 20, 30, 10, 20]
+    assert report.run.buckets.count == 3
 
 
 # --- CPU runs, where only times and the manifest tell which all-reduce is of which pass
@@ -340,6 +385,7 @@ def test_a_collective_that_ranks_number_differently_is_no_bucket():
 
 def test_what_is_typical_of_a_bucket_leaves_out_the_first_step():
     rows = [row for place in range(3) for row in step(100 * place)]
+    del rows[3]  # in the first step the second bucket was blocked
     marks = ((0, 100), (100, 200), (200, 300))
     slow = trace(*rows, ("compute", 20, 30, 19, True), marks=marks, rank=1)
     report = report_of(trace(*rows, marks=marks), slow)
@@ -348,7 +394,8 @@ def test_what_is_typical_of_a_bucket_leaves_out_the_first_step():
     (medians, _) = first.ranks
     assert (medians.rank, medians.duration_ns, medians.wait_ns) == (0, 10_000, 0)
     assert (medians.hidden_ratio, second.ranks[0].hidden_ratio) == (1.0, 0.0)
-    assert (medians.queue_ns, medians.blocked_ratio, medians.backlog_ratio) == (0, 0.0, 0.0)
+    assert (medians.queue_ns, medians.backlog_ratio) == (0, 0.0)
+    assert second.ranks[0].blocked_ratio == 0.0
 
 
 def test_a_run_without_gradient_collectives_has_no_buckets():

@@ -103,7 +103,7 @@ def _not_also_outside(table: CommTable, rows: _Rows) -> NDArray[np.bool_]:
     kind = np.stack((table.group[rows], table.call_bytes[rows]), axis=1)
     _, code = np.unique(kind, axis=0, return_inverse=True)
     code = code.reshape(-1)
-    return inside & ~(told & np.isin(code, code[told & ~inside]))
+    return inside & ~np.isin(code, code[told & ~inside])
 
 
 def _in_one_group(table: CommTable, rows: _Rows, layouts: Sequence[Layout]) -> NDArray[np.bool_]:
