@@ -66,6 +66,9 @@ _ELEMENT_BYTES = {
     **dict.fromkeys(("long", "double", "uint64", "int64", "float64", "complexfloat"), 8),
     "complexdouble": 16,
 }
+_INTEGER_TYPE = re.compile(r"byte|char|bool|short|int|long|q?u?int\d+")
+# NCCL's _u32_ and _i8_, and the C++ type in the names of older versions: _Sum_uint8_t(
+_INTEGER_KERNEL = re.compile(r"_(?:[iu](?:8|32|64)|u?int(?:\d+_t)?)(?![a-z0-9])", re.IGNORECASE)
 POINT_TO_POINT = frozenset({"send", "recv"})
 """Transfers between two ranks, as metadata tells them; a kernel's name says both at once."""
 SIZES_MAY_DIFFER = frozenset({"all_to_all", "send_recv"})
@@ -188,6 +191,16 @@ def element_bytes(dtype: str) -> int | None:
     return _ELEMENT_BYTES.get(dtype.lower())
 
 
+def is_integer_type(dtype: str) -> bool:
+    """Tell whether a type, as PyTorch names it, is one of whole numbers, as no gradient is."""
+    return _INTEGER_TYPE.fullmatch(dtype.lower()) is not None
+
+
+def works_on_integers(name: str) -> bool:
+    """Tell whether the name of a comm kernel says that it works on whole numbers."""
+    return _INTEGER_KERNEL.search(name.split("(", maxsplit=1)[0]) is not None
+
+
 def whole_elements(operation: str | None, given: int, received: int, ranks: int) -> int | None:
     """Return how many elements the whole array of a collective has, over all its ranks.
 
@@ -235,6 +248,16 @@ def mentions_step(text: str) -> bool:
 def is_backward_operator(name: str) -> bool:
     """Tell whether only the autograd engine runs an operator of this name."""
     return name.startswith(_BACKWARD_OPERATOR)
+
+
+def is_gradient_operator(name: str) -> bool:
+    """Tell whether an operator takes in the gradient of a parameter, which is then ready."""
+    return name == "torch::autograd::AccumulateGrad"
+
+
+def is_ddp_range(name: str) -> bool:
+    """Tell whether a host range is the forward pass of DistributedDataParallel."""
+    return name.startswith("DistributedDataParallel.forward")
 
 
 def is_backward_thread(name: str) -> bool:

@@ -100,6 +100,7 @@ class Collectives:
     `size_bytes` is the whole array, `part_bytes` what one rank's call was given, for sources that
     tell only that. `sequence` is the number of the call in its group; `source` and `destination`
     are the ranks of a point-to-point transfer. Each is -1 where the trace does not tell.
+    `of_integers` marks what is known to work on whole numbers.
     """
 
     operation: NDArray[np.int32]
@@ -109,6 +110,7 @@ class Collectives:
     sequence: NDArray[np.int64]
     source: NDArray[np.int32]
     destination: NDArray[np.int32]
+    of_integers: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return int(self.operation.size)
@@ -274,7 +276,7 @@ class RankFacts:
     """What the recorder tells of one rank; None is not told.
 
     `problem` says why there is no recording, or no whole one. `loop_thread` is the thread of the
-    training loop, as a pthread identity.
+    training loop, as a pthread identity. `gpu` is as in `Facts`.
     """
 
     rank: int
@@ -292,6 +294,7 @@ class RankFacts:
     parts: tuple[RecordedPart, ...] = ()
     ddp: tuple[DdpModule, ...] = ()
     loop_thread: int | None = None
+    gpu: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

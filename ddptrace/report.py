@@ -13,6 +13,8 @@ from ddptrace.diagnosis.finding import Diagnosis
 from ddptrace.diagnosis.headline import ALL_PARTIAL, headline, of_step
 from ddptrace.diagnosis.straggler import straggler
 from ddptrace.errors import RunError, UsageError
+from ddptrace.metrics.bucket_summary import Bucket, BucketFacts, bucket_facts, bucket_list
+from ddptrace.metrics.buckets import find_buckets, with_sizes
 from ddptrace.metrics.collective_rows import Collective, collective_rows
 from ddptrace.metrics.collectives import Collected, collect, waits
 from ddptrace.metrics.exposure import with_exposure
@@ -48,7 +50,8 @@ class RunFacts:
 
     `origin_ns` is the Unix ns, as text, that all times of the report count from; None when no
     file tells the time of day. `measured` says whose work the figures are of. `parts` is None for
-    a run recorded in one part, `recording` where nothing tells what recording cost.
+    a run recorded in one part, `recording` where nothing tells what recording cost, `buckets`
+    where no collective is known to be one.
     """
 
     world_size: int | None
@@ -68,6 +71,7 @@ class RunFacts:
     parts: list[RunPart] | None = None
     recording: Recording | None = None
     unmatched_collectives: dict[str, int] = field(default_factory=dict)
+    buckets: BucketFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,7 @@ class Report:
     whatif: dict[str, Any] | None
     schema: int = SCHEMA
     stragglers: Stragglers | None = None
+    buckets: list[Bucket] = field(default_factory=list)
 
     @property
     def is_whole(self) -> bool:
@@ -115,6 +120,8 @@ def analyze(run: Run) -> Report:
     for trace in run.figures:
         by_rank[trace.rank].append(Recorded.of(trace))
     collected = collect(by_rank, run.world_size)
+    buckets = find_buckets(collected, run)
+    collected = with_sizes(collected, buckets)
     places = [(rank, number) for rank, mine in by_rank.items() for number in range(len(mine))]
     recordings = [_rows(collected, rank, number) for rank, number in places]
     if not any(recordings):
@@ -122,15 +129,21 @@ def analyze(run: Run) -> Report:
     base = timebase(by_rank)
     summary, counted = summarize(recordings), kept_rows(recordings)
     late = stragglers(collected, counted, run.missing_ranks)
+    collectives = collective_rows(collected, buckets, base)
     steps = [
         _moved(row, base.origin_ns[rank][number])
         for rows, (rank, number) in zip(recordings, places, strict=True)
         for row in rows
     ]
     return Report(
-        run=_facts(run, base, collected, _step_warnings(run.figures, recordings)),
+        run=replace(
+            _facts(
+                run, base, collected, [*_step_warnings(run.figures, recordings), *buckets.warnings]
+            ),
+            buckets=bucket_facts(buckets),
+        ),
         steps=sorted(steps, key=lambda row: (row.rank, row.start_ns)),
-        collectives=collective_rows(collected, base),
+        collectives=collectives,
         summary=summary,
         diagnosis=Diagnosis(
             None, headline(counted, summary), straggler(late, median_step_ns(counted, summary))
@@ -143,6 +156,7 @@ def analyze(run: Run) -> Report:
         ),
         whatif=None,
         stragglers=late,
+        buckets=bucket_list(buckets, collectives, {row.step for row in counted}),
     )
 
 

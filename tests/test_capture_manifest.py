@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from ddptrace_capture import launch, manifest, rank_record
 from ddptrace_capture.options import Options, Request
+from ddptrace_capture.rank import Rank, _gpu
 
 
 @pytest.mark.parametrize(
@@ -145,3 +147,17 @@ def test_a_rank_is_taken_over_only_from_a_process_that_is_gone_and_recorded_noth
     assert not rank_record.claim(str(tmp_path), 0)
     rank_record.write_whole(path, record() | {"rank": gone | {"pid": 1}})
     assert not rank_record.claim(str(tmp_path), 0)
+
+
+@pytest.mark.parametrize(
+    ("told", "uuid"),
+    [({"uuid": "0a1b-2c"}, "0a1b-2c"), ({"uuid": "GPU-0a1b-2c"}, "0a1b-2c"), ({}, None)],
+)
+def test_the_gpu_of_a_rank_is_its_uuid_where_torch_tells_it(told, uuid):
+    cuda = SimpleNamespace(
+        current_device=lambda: 1,
+        get_device_properties=lambda device: SimpleNamespace(**told) if device == 1 else None,
+    )
+    rank = Rank(0, 2, 0, 0, "here", 7, 1, True, "H200", "nccl", _gpu(SimpleNamespace(cuda=cuda)))
+    assert rank.facts()["gpu"] == uuid
+    assert rank.identity()["gpu"] == uuid

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,11 @@ def test_steps_are_ranges_inside_the_capture_range_after_the_ranks_own_mark(cuda
     ]  # fmt: skip
     assert (recorded.file, recorded.part) == ("rank1.sqlite", "full")
     assert ([mark.step for mark in recorded.marks], recorded.step_ns) == ([22, 23], [2500000] * 2)
+
+
+def test_the_mark_of_a_rank_tells_its_gpu_where_torch_does(cuda):
+    NsysRecording(replace(RANK, gpu="23d2-f0")).start(22)
+    assert cuda[2] == "(ddptrace rank=1 world_size=2 local_rank=1 host=here gpu=23d2-f0"
 
 
 def test_a_step_that_did_not_end_leaves_its_range_open(cuda):

@@ -114,3 +114,29 @@ def test_an_expression_that_matches_every_name_is_refused(expression):
 )
 def test_step_numbers(name, number):
     assert kernels.step_number(name) == number
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("ncclDevKernel_AllReduce_Sum_u32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", True),
+        ("ncclDevKernel_AllReduce_Sum_i8_TREE_LL(ncclDevKernelArgsStorage<4096ul>)", True),
+        ("ncclKernel_AllReduce_RING_LL_Sum_uint8_t(ncclDevComm*, unsigned long)", True),
+        ("ncclKernel_AllReduce_RING_LL_Sum_int(ncclColl)", True),
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", False),
+        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(unsigned int)", False),
+        ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, uint64_t)", False),
+        ("ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", False),
+    ],
+)
+def test_kernels_on_whole_numbers_are_known_by_their_names(name, answer):
+    assert kernels.works_on_integers(name) is answer
+
+
+@pytest.mark.parametrize(
+    ("dtype", "answer"),
+    [("Int", True), ("Byte", True), ("UInt8", True), ("Long", True), ("Float", False),
+     ("BFloat16", False), ("Half", False), ("ComplexFloat", False)],
+)  # fmt: skip
+def test_types_of_whole_numbers_are_those_of_no_gradient(dtype, answer):
+    assert kernels.is_integer_type(dtype) is answer

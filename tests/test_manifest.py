@@ -120,10 +120,11 @@ def at(entry, place, value):
         ("ddp.0.static_graph", "yes"),
         ("ddp.0.bucket_parameters", [["a"], "b"]),
         ("loop_thread", "x"),
+        ("gpu", 7),
     ],
 )
 def test_a_wrong_type_costs_the_thing_and_one_warning(tmp_path, place, value):
-    whole = rank_entry(ddp=[DDP], loop_thread=1, pid=1, node=0, problem=None)
+    whole = rank_entry(ddp=[DDP], loop_thread=1, gpu="u", pid=1, node=0, problem=None)
     before = told(tmp_path / "before", whole).ranks[0]
     after = told(tmp_path / "after", at(whole, place, value)).ranks[0]
     (message,) = said(tmp_path / "after", "manifest_ignored")

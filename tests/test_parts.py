@@ -324,6 +324,20 @@ def test_what_another_thread_than_the_loops_launched_is_backward(tmp_path, threa
     assert first_delay_ns(tmp_path, loop=0x7F01_0000_0000 + loop, thread=thread) == 150_000
 
 
+def test_the_loop_is_known_by_an_identity_that_kineto_wrote_without_its_sign(tmp_path):
+    loop = 0x7F01_0000_0000 + (1 << 32) - loop_thread(tmp_path)
+    assert first_delay_ns(tmp_path, loop=loop) == 150_000
+
+
+@pytest.mark.parametrize(("in_file", "known"), [(None, "u-manifest"), ("u-file", "u-file")])
+def test_the_gpu_of_a_rank_is_that_of_its_file_else_of_the_manifest(tmp_path, in_file, known):
+    kineto = Kineto(rank=0, world_size=1).step(5, 0, 1000).gpu(100, 300)
+    kineto.header["ddptrace"] = {"rank": 0, "gpu": in_file}
+    kineto.write(tmp_path / "rank0.json")
+    write_manifest(tmp_path, {"rank": 0, "files": ["rank0.json"], "gpu": "u-manifest"})
+    assert load_run(tmp_path).traces[0].facts.gpu == known
+
+
 def test_an_operation_without_a_launch_is_of_no_thread(tmp_path):
     first_delay_ns(tmp_path, loop=loop_thread(tmp_path))
     assert load_run(tmp_path).traces[0].ops.in_backward.tolist() == [False, False, True, True]

@@ -98,6 +98,7 @@ def _collectives(told, words, groups) -> Collectives:
         sequence=column("seq", np.int64),
         source=column("source", np.int32),
         destination=column("destination", np.int32),
+        of_integers=np.array([each.get("integers", False) for each in told], np.bool_),
     )
 
 

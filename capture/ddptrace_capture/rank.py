@@ -18,7 +18,10 @@ _NODE = ("GROUP_RANK", "SLURM_NODEID")
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One process of the job; `loop_thread` runs its training loop, `cuda`: it uses a GPU."""
+    """One process of the job; `loop_thread` runs its training loop, `cuda`: it uses a GPU.
+
+    `gpu` tells its GPU from all others in the world; None where torch does not.
+    """
 
     rank: int
     world_size: int
@@ -30,6 +33,7 @@ class Rank:
     cuda: bool
     device: str
     backend: str | None
+    gpu: str | None = None
 
     def identity(self) -> dict[str, str | int | None]:
         """Return what tells this rank from all others, as its recordings carry it."""
@@ -38,6 +42,7 @@ class Rank:
             "world_size": self.world_size,
             "local_rank": self.local_rank,
             "host": self.host,
+            "gpu": self.gpu,
         }
 
     def facts(self) -> dict[str, Any]:
@@ -65,7 +70,14 @@ def this_rank(environment: Mapping[str, str] = os.environ) -> Rank:
         cuda=cuda,
         device=torch.cuda.get_device_name() if cuda else "CPU",
         backend=str(dist.get_backend()) if grouped else None,
+        gpu=_gpu(torch) if cuda else None,
     )
+
+
+def _gpu(torch: Any) -> str | None:  # noqa: ANN401 - torch's module, or one that stands in for it
+    """Return the UUID of this process's GPU, written as nsys does it; old torch tells none."""
+    told = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)
+    return None if told is None else str(told).removeprefix("GPU-")
 
 
 def versions() -> dict[str, str]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ddptrace.metrics.bandwidth import algbw_gb_s, busbw_gb_s
+from ddptrace.metrics.bucket_rows import BucketOnRank, buckets_on_rank
+from ddptrace.metrics.buckets import Buckets
 from ddptrace.metrics.collectives import Collected
 from ddptrace.metrics.comm_table import NONE
 from ddptrace.metrics.timebase import Timebase
@@ -19,7 +21,8 @@ _LATEST = np.iinfo(np.int64).max
 class CollectiveOnRank:
     """One rank's part in a collective; times are ns, None is what could not be measured.
 
-    The rank waits from the start on, for `wait_ns`. hidden + exposed = end - start.
+    The rank waits from the start on, for `wait_ns`. hidden + exposed = end - start. `bucket` is
+    None for what is no gradient bucket.
     """
 
     rank: int
@@ -29,6 +32,7 @@ class CollectiveOnRank:
     hidden_ns: int
     exposed_ns: int
     launch_ns: int | None
+    bucket: BucketOnRank | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,8 @@ class Collective:
     """One collective and what it was on each rank that has a record of it.
 
     `transfer_ns`, the shortest duration, and all that follows from it are None where a recorded
-    rank of the group has no record of it.
+    rank of the group has no record of it. `bucket` counts from 0 in each backward pass, which
+    `backward_pass` counts in its step; both are None for what is no gradient bucket.
     """
 
     step: int | None
@@ -51,18 +56,19 @@ class Collective:
     algbw_gb_s: float | None
     busbw_gb_s: float | None
     ranks: list[CollectiveOnRank]
+    backward_pass: int | None = None
 
 
-def collective_rows(collected: Collected, base: Timebase) -> list[Collective]:
+def collective_rows(collected: Collected, buckets: Buckets, base: Timebase) -> list[Collective]:
     """Return the collectives in the order of their starts, in times of the report."""
-    ranks = _ranks(collected, base)
+    ranks = _ranks(collected, buckets, base)
     starts = [min((one.start_ns for one in mine), default=_LATEST) for mine in ranks]
     order = sorted(range(len(ranks)), key=starts.__getitem__)
-    columns = _columns(collected)
+    columns = _columns(collected, buckets)
     return [_collective(columns, at, ranks[at]) for at in order]
 
 
-def _ranks(collected: Collected, base: Timebase) -> list[list[CollectiveOnRank]]:
+def _ranks(collected: Collected, buckets: Buckets, base: Timebase) -> list[list[CollectiveOnRank]]:
     """Return for each collective its ranks, as far as they have a record of it."""
     found = collected.matching
     rows: list[list[CollectiveOnRank]] = [[] for _ in range(len(found))]
@@ -83,9 +89,18 @@ def _ranks(collected: Collected, base: Timebase) -> list[list[CollectiveOnRank]]
             base.moved(rank, recording, launch_ns),
             launch_ns != NEVER_NS,
         )
-        for place, start_ns, end_ns, wait_ns, hidden_ns, exposed_ns, launch, launched in zip(
-            *(column.tolist() for column in columns), strict=True
-        ):
+        on_rank = buckets_on_rank(buckets, base, rank, table, (there, mine))
+        for (
+            bucket,
+            place,
+            start_ns,
+            end_ns,
+            wait_ns,
+            hidden_ns,
+            exposed_ns,
+            launch,
+            launched,
+        ) in zip(on_rank, *(column.tolist() for column in columns), strict=True):
             rows[place].append(
                 CollectiveOnRank(
                     rank,
@@ -95,6 +110,7 @@ def _ranks(collected: Collected, base: Timebase) -> list[list[CollectiveOnRank]]
                     hidden_ns,
                     exposed_ns,
                     launch if launched else None,
+                    bucket,
                 )
             )
     return rows
@@ -112,10 +128,12 @@ class _Columns:
     size_bytes: list[int]
     transfer_ns: list[int]
     skew_ns: list[int]
+    bucket: list[int]
+    backward_pass: list[int]
     words: list[str]
 
 
-def _columns(collected: Collected) -> _Columns:
+def _columns(collected: Collected, buckets: Buckets) -> _Columns:
     found = collected.matching
     return _Columns(
         collected=collected,
@@ -126,6 +144,8 @@ def _columns(collected: Collected) -> _Columns:
         size_bytes=found.size_bytes.tolist(),
         transfer_ns=np.where(found.is_matched, collected.transfer_ns, NONE).tolist(),
         skew_ns=collected.wait_ns.max(axis=1, initial=NONE).tolist(),
+        bucket=buckets.bucket.tolist(),
+        backward_pass=buckets.backward_pass.tolist(),
         words=list(collected.words.operations),
     )
 
@@ -143,12 +163,13 @@ def _collective(columns: _Columns, at: int, ranks: list[CollectiveOnRank]) -> Co
         op=op,
         group_size=members.size,
         size_bytes=size_bytes,
-        bucket=None,
+        bucket=_known(columns.bucket[at]),
         transfer_ns=transfer_ns,
         skew_ns=None if transfer_ns is None else columns.skew_ns[at],
         algbw_gb_s=algbw,
         busbw_gb_s=busbw_gb_s(algbw, op, members.size),
         ranks=ranks,
+        backward_pass=_known(columns.backward_pass[at]),
     )
 
 

@@ -40,7 +40,8 @@ class CommTable:
     clock, `launch_ns` may be NEVER_NS. `step` is the number of the step that it belongs to, `place`
     the same for an operation that belongs to none as well, from those around it: where in the
     program it was called, as far as ranks can agree on that. `operation` and `group` are numbers
-    of the `Vocabulary`. All of them are -1 where they are not known.
+    of the `Vocabulary`, `window` says which of the recording's it belongs to. All of them are -1
+    where they are not known.
     """
 
     recording: NDArray[np.int32]
@@ -58,9 +59,16 @@ class CommTable:
     sequence: IntArray
     source: NDArray[np.int32]
     destination: NDArray[np.int32]
+    of_integers: NDArray[np.bool_]
+    window: NDArray[np.intp]
 
     def __len__(self) -> int:
         return int(self.row.size)
+
+    @property
+    def call_bytes(self) -> IntArray:
+        """The size of the array as the call tells it: the whole one of an all-reduce."""
+        return np.maximum(self.size_bytes, self.part_bytes)
 
 
 def comm_table(recordings: Sequence[Recorded], words: Vocabulary) -> CommTable:
@@ -77,7 +85,8 @@ def _piece(number: int, recorded: Recorded, words: Vocabulary) -> dict[str, NDAr
     rows = rows[_program_order(ops.start_ns[rows], ops.launch_ns[rows], ops.stream[rows])]
     told = trace.collectives
     of_told = ops.collective[rows]
-    step = _step_numbers(recorded.steps)[recorded.steps.owner[rows]]
+    owner = recorded.steps.owner[rows]
+    step = _step_numbers(recorded.steps)[owner]
     return {
         "recording": np.full(rows.size, number, np.int32),
         "row": rows,
@@ -94,6 +103,8 @@ def _piece(number: int, recorded: Recorded, words: Vocabulary) -> dict[str, NDAr
         "sequence": told.sequence[of_told],
         "source": told.source[of_told],
         "destination": told.destination[of_told],
+        "of_integers": told.of_integers[of_told],
+        "window": owner,
     }
 
 

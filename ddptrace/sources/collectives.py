@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddptrace.intervals import IntArray
-from ddptrace.kernels import collective_operation
+from ddptrace.kernels import collective_operation, works_on_integers
 from ddptrace.model import Collectives, Group, Ops
 from ddptrace.sources.names import Names
 
@@ -19,7 +19,10 @@ UNTOLD = -1
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What is told of one kind of call; see `Collectives` for the fields."""
+    """What is told of one kind of call; see `Collectives` for the fields.
+
+    Where `of_integers` is None, the name of the operation says it.
+    """
 
     operation: str | None = None
     group: Group | None = None
@@ -27,6 +30,7 @@ class Description:
     part_bytes: int = UNTOLD
     source: int = UNTOLD
     destination: int = UNTOLD
+    of_integers: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,6 +74,7 @@ def collectives(
     sequence = calls.sequence
     table = Collectives(
         operation=operation,
+        of_integers=_of_integers(calls, names, descriptions),
         group=group[calls.description],
         sequence=np.full(operation.size, UNTOLD, np.int64) if sequence is None else sequence,
         **columns,
@@ -102,6 +107,15 @@ def _operations(
     first = len(names.texts)
     codes = [UNTOLD if word is None else first + words.index(word) for word in found]
     return np.array(codes, np.int32)[place.reshape(-1)], Names(names.texts + words)
+
+
+def _of_integers(
+    calls: Calls, names: Names, descriptions: Sequence[Description]
+) -> NDArray[np.bool_]:
+    told = np.array([one.of_integers is not None for one in descriptions], np.bool_)
+    said = np.array([bool(one.of_integers) for one in descriptions], np.bool_)
+    by_name = names.where(works_on_integers, calls.name)
+    return np.where(told[calls.description], said[calls.description], by_name)
 
 
 def _groups(

@@ -134,6 +134,7 @@ def _description(told: Told, listed: Mapping[str, Group]) -> Description:
         size_bytes=told.size_bytes(),
         source=source,
         destination=destination,
+        of_integers=told.of_integers(),
     )
 
 

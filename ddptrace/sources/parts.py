@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddptrace.kernels import Kind
-from ddptrace.model import NEVER_NS, Mark, Ops, Part, Trace, Warn, figures_of
+from ddptrace.model import NEVER_NS, Mark, Ops, Part, RankFacts, Trace, Warn, figures_of
 from ddptrace.sources.manifest import Told
 from ddptrace.wording import listed, ranges
 
 _FIGURES_NAME = re.compile(r"rank[-_.]?\d+\.figures\.", re.IGNORECASE)
-# CUPTI keeps this much of a pthread identity, and Kineto writes it as a signed number.
-_THREAD_BITS = (1 << 32) - 1
+# CUPTI keeps this much of a pthread identity as a signed number, and Kineto writes it without its
+# sign.
+_THREAD_BITS = 32
 
 
 def as_told(trace: Trace, path: Path, told: Told) -> Trace:
@@ -27,9 +28,8 @@ def as_told(trace: Trace, path: Path, told: Told) -> Trace:
     trace = replace(trace, part=trace.part or (_named_part(path) if part is None else part.part))
     rank = told.rank_of.get(file)
     facts = None if told.manifest is None or rank is None else told.manifest.of_rank(rank)
-    loop = None if facts is None else facts.loop_thread
-    if loop is not None and not trace.ops.in_backward.any():
-        trace = replace(trace, ops=_with_backward(trace.ops, loop))
+    if facts is not None:
+        trace = _with_rank_facts(trace, facts)
     if part is None or not part.marks or trace.marks:
         return trace
     problem = _misfit(trace, part.marks)
@@ -37,6 +37,14 @@ def as_told(trace: Trace, path: Path, told: Told) -> Trace:
         return replace(trace, marks=part.marks)
     said = f"{trace.path}: the step marks in the manifest are not used, since {problem}"
     return replace(trace, warnings=(*trace.warnings, Warn("marks_ignored", said)))
+
+
+def _with_rank_facts(trace: Trace, told: RankFacts) -> Trace:
+    if trace.facts.gpu is None and told.gpu is not None:
+        trace = replace(trace, facts=replace(trace.facts, gpu=told.gpu))
+    if told.loop_thread is not None and not trace.ops.in_backward.any():
+        trace = replace(trace, ops=_with_backward(trace.ops, told.loop_thread))
+    return trace
 
 
 def _named_part(path: Path) -> Part | None:
@@ -60,11 +68,18 @@ def _with_backward(ops: Ops, loop_thread: int) -> Ops:
     launched no kernel is not one of these recordings, and tells nothing.
     """
     launched = ops.launch_ns != NEVER_NS
-    in_loop: NDArray[np.bool_] = launched & (
-        (ops.thread & _THREAD_BITS) == (loop_thread & _THREAD_BITS)
+    written = _as_written(loop_thread)
+    in_loop: NDArray[np.bool_] = launched & np.isin(
+        ops.thread, (written, -written, loop_thread % (1 << _THREAD_BITS), loop_thread)
     )
     known = (in_loop & (ops.kind == Kind.COMPUTE)).any()
     return replace(ops, in_backward=launched & ~in_loop) if known else ops
+
+
+def _as_written(thread: int) -> int:
+    """Return a pthread identity as Kineto writes it for a call of the runtime."""
+    kept = thread % (1 << _THREAD_BITS)
+    return min(kept, (1 << _THREAD_BITS) - kept)
 
 
 def with_parts(traces: Sequence[Trace]) -> list[Trace]:

@@ -46,6 +46,10 @@ class Told(NamedTuple):
         )
         return UNTOLD if element is None or elements is None else elements * element
 
+    def of_integers(self) -> bool | None:
+        """Tell whether the array is of whole numbers; None where its type is not told."""
+        return None if self.dtype is None else kernels.is_integer_type(str(self.dtype))
+
     def named_group(self, listed: Mapping[str, Group]) -> Group | None:
         """Return the process group, with what the header's list adds; None when none is told."""
         if self.group is None:
