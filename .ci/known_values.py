@@ -2,7 +2,8 @@
 
     python .ci/known_values.py FOLDER
 
-FOLDER has `traces/expected.json` (ns, by set, rank and step) and `cases/*/expected.json` (µs).
+FOLDER has `traces/expected.json` (ns, by set, rank and step), `traces/labels.json` (buckets a step)
+and `cases/*/expected.json` (µs).
 Prints one line a set, says what has not landed yet, and exits with 1 when a value is wrong.
 """
 
@@ -69,7 +70,41 @@ def not_adding_up(rows: Iterable[dict[str, Any]]) -> list[str]:
     return wrong
 
 
-def check_set(folder: Path, known: dict[str, list[dict[str, Any]]]) -> list[str]:
+def buckets_of(document: dict[str, Any]) -> dict[tuple[int, int], list[dict[str, Any]]]:
+    """Return the gradient collectives of each rank and step, by their numbers."""
+    found: dict[tuple[int, int], list[dict[str, Any]]] = {
+        (row["rank"], row["step"]): [] for row in document["steps"]
+    }
+    numbered = [one for one in document["collectives"] if one["bucket"] is not None]
+    for one in sorted(numbered, key=lambda one: (one["backward_pass"], one["bucket"])):
+        for rank in one["ranks"]:
+            found[rank["rank"], one["step"]].append(one)
+    return found
+
+
+def check_buckets(document: dict[str, Any], known: int | None) -> list[str]:
+    """Return the ranks and steps that do not have so many buckets, numbered from 0."""
+    return [
+        f"rank {rank} step {step}: buckets {numbers} are not {known}"
+        for (rank, step), mine in buckets_of(document).items()
+        if (numbers := [one["bucket"] for one in mine]) != list(range(known or 0))
+    ]
+
+
+def check_bytes(document: dict[str, Any], known: dict[str, Any]) -> list[str]:
+    """Return where the sizes of buckets, or the backward passes of a step, are not the known."""
+    wrong = []
+    for (rank, step), mine in buckets_of(document).items():
+        sizes = [one["size_bytes"] for one in mine]
+        passes = len({one["backward_pass"] for one in mine})
+        if sizes != known.get("bytes", sizes) or passes != known.get("repeats_per_step", passes):
+            wrong.append(f"rank {rank} step {step}: {passes} passes, buckets of {sizes} bytes")
+    return wrong
+
+
+def check_set(
+    folder: Path, known: dict[str, list[dict[str, Any]]], label: dict[str, Any] | None
+) -> list[str]:
     """Return what differs from the known values of one set of traces."""
     document = report(folder)
     if document is None:
@@ -85,6 +120,8 @@ def check_set(folder: Path, known: dict[str, list[dict[str, Any]]]) -> list[str]
                 if name not in NOT_COMPARED and differs(row.get(name, -1), value)
             ]
     wrong += [f"rank {rank} step {step} is not known" for rank, step in rows]
+    if label is not None:
+        wrong += check_buckets(document, label["buckets"])
     return wrong + not_adding_up(document["steps"])
 
 
@@ -100,7 +137,7 @@ def compare_case(row: dict[str, Any], values: dict[str, float | None], where: st
 
 def check_case(folder: Path, known: dict[str, Any]) -> list[str]:
     """Return what differs from the figures that a case states for ranks, steps and patterns."""
-    document = report(folder) or {"steps": [], "run": {"warnings": []}}
+    document = report(folder) or {"steps": [], "collectives": [], "run": {"warnings": []}}
     by_rank = {str(row["rank"]): row for row in document["steps"] if not row["partial"]}
     wrong = []
     for rank, values in known.get("ranks", {}).items():
@@ -117,6 +154,7 @@ def check_case(folder: Path, known: dict[str, Any]) -> list[str]:
         wrong += compare_case(by_rank.get("0", {}), known["default"], "default")
         taught = report(folder, "--comm-kernel", COLLECTIVES_OF_CASES) or {"steps": [{}]}
         wrong += compare_case(taught["steps"][0], known["with_pattern"], "with pattern")
+    wrong += check_bytes(document, known)
     return wrong + not_adding_up(document["steps"])
 
 
@@ -132,16 +170,18 @@ def check_refused(run: Path, words: str) -> list[str]:
 
 def has_figures(known: dict[str, Any]) -> bool:
     """Tell whether a case states figures of steps, which is what has landed so far."""
-    return any(key in known for key in ("ranks", "per_step", "default", "by_process"))
+    return any(key in known for key in ("ranks", "per_step", "default", "by_process", "bytes"))
 
 
 def main(shared: Path) -> int:
     """Compare everything, print a line a set, and return the exit code."""
     sets = json.loads((shared / "traces" / "expected.json").read_text(encoding="utf-8"))
+    labels = json.loads((shared / "traces" / "labels.json").read_text(encoding="utf-8"))
     outcomes: dict[str, list[str] | None] = {}
     for name, known in sets.items():
         folder = shared / "traces" / name
-        outcomes[f"traces/{name}"] = check_set(folder, known)
+        label = labels.get(name, labels.get(name.removeprefix("h200x2-torch/")))
+        outcomes[f"traces/{name}"] = check_set(folder, known, label)
     for path in sorted((shared / "cases").glob("*/expected.json")):
         known = json.loads(path.read_text(encoding="utf-8"))
         landed = has_figures(known)
