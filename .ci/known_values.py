@@ -2,7 +2,8 @@
 
     python .ci/known_values.py FOLDER
 
-FOLDER has `traces/expected.json` (ns, by set, rank and step) and `cases/*/expected.json` (µs).
+FOLDER has `traces/expected.json` (ns, by set, rank and step), `traces/labels.json` (buckets a step)
+and `cases/*/expected.json` (µs).
 Prints one line a set, says what has not landed yet, and exits with 1 when a value is wrong.
 """
 
@@ -69,7 +70,30 @@ def not_adding_up(rows: Iterable[dict[str, Any]]) -> list[str]:
     return wrong
 
 
-def check_set(folder: Path, known: dict[str, list[dict[str, Any]]]) -> list[str]:
+def buckets_of(document: dict[str, Any]) -> dict[tuple[int, int], list[dict[str, Any]]]:
+    """Return the gradient collectives of each rank and step, by their numbers."""
+    found: dict[tuple[int, int], list[dict[str, Any]]] = {
+        (row["rank"], row["step"]): [] for row in document["steps"]
+    }
+    numbered = [one for one in document["collectives"] if one["bucket"] is not None]
+    for one in sorted(numbered, key=lambda one: (one["backward_pass"], one["bucket"])):
+        for rank in one["ranks"]:
+            found[rank["rank"], one["step"]].append(one)
+    return found
+
+
+def check_buckets(document: dict[str, Any], known: int | None) -> list[str]:
+    """Return the ranks and steps that do not have so many buckets, numbered from 0."""
+    return [
+        f"rank {rank} step {step}: buckets {numbers} are not {known}"
+        for (rank, step), mine in buckets_of(document).items()
+        if (numbers := [one["bucket"] for one in mine]) != list(range(known or 0))
+    ]
+
+
+def check_set(
+    folder: Path, known: dict[str, list[dict[str, Any]]], label: dict[str, Any] | None
+) -> list[str]:
     """Return what differs from the known values of one set of traces."""
     document = report(folder)
     if document is None:
@@ -85,6 +109,8 @@ def check_set(folder: Path, known: dict[str, list[dict[str, Any]]]) -> list[str]
                 if name not in NOT_COMPARED and differs(row.get(name, -1), value)
             ]
     wrong += [f"rank {rank} step {step} is not known" for rank, step in rows]
+    if label is not None:
+        wrong += check_buckets(document, label["buckets"])
     return wrong + not_adding_up(document["steps"])
 
 
@@ -170,10 +196,12 @@ def has_figures(known: dict[str, Any]) -> bool:
 def main(shared: Path) -> int:
     """Compare everything, print a line a set, and return the exit code."""
     sets = json.loads((shared / "traces" / "expected.json").read_text(encoding="utf-8"))
+    labels = json.loads((shared / "traces" / "labels.json").read_text(encoding="utf-8"))
     outcomes: dict[str, list[str] | None] = {}
     for name, known in sets.items():
         folder = shared / "traces" / name
-        outcomes[f"traces/{name}"] = check_set(folder, known)
+        label = labels.get(name, labels.get(name.removeprefix("h200x2-torch/")))
+        outcomes[f"traces/{name}"] = check_set(folder, known, label)
     for path in sorted((shared / "cases").glob("*/expected.json")):
         known = json.loads(path.read_text(encoding="utf-8"))
         landed = has_figures(known)

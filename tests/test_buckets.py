@@ -8,6 +8,7 @@ from traces import Kineto, run, trace
 
 from ddptrace import analyze, load_run
 from ddptrace.model import DdpModule, Group, HostKind, HostRanges, Manifest, RankFacts, Trace
+from ddptrace.report import from_json, to_json
 
 
 def numbers(report):
@@ -232,6 +233,11 @@ def test_sizes_that_the_trace_does_not_tell_are_those_of_the_manifest():
     assert [one.parameters for one in report.buckets] == [["b", "c"], ["a"]]
     assert (report.run.buckets.total_bytes, report.run.buckets.rebuilt) == (30, True)
     assert report.run.warnings == []
+
+
+def test_a_report_with_buckets_survives_json():
+    report = report_of(two_steps(), manifest=of_ddp(LAYOUT))
+    assert from_json(to_json(report, timeline=True)) == report
 
 
 def test_the_first_step_may_have_the_layout_from_before_the_rebuild():
