@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from ddptrace.errors import RunError, UsageError
+from ddptrace.metrics.clocks import RankClock
 from ddptrace.metrics.collective_rows import Collective, collective_rows
-from ddptrace.metrics.collectives import Collected, collect, unmatched_counts, waits
+from ddptrace.metrics.collectives import Collected, unmatched_counts, waits
 from ddptrace.metrics.exposure import with_exposure
-from ddptrace.metrics.recorded import Recorded
+from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.recording import (
     Recording,
     RunPart,
@@ -24,7 +26,6 @@ from ddptrace.metrics.recording import (
 )
 from ddptrace.metrics.steps import StepMetrics, step_metrics
 from ddptrace.metrics.summary import Summary, kept_rows, longest_by_step, summarize
-from ddptrace.metrics.timebase import Timebase, timebase
 from ddptrace.metrics.timeline import RankTimeline, clipped, rank_timeline
 from ddptrace.model import Device, Run, Source, Trace, Warn
 from ddptrace.wording import ranges
@@ -63,6 +64,7 @@ class RunFacts:
     parts: list[RunPart] | None = None
     recording: Recording | None = None
     unmatched_collectives: dict[str, int] = field(default_factory=dict)
+    clocks: list[RankClock] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,30 +136,30 @@ class Report:
 
 def analyze(run: Run) -> Report:
     """Return the report of a run; RunError when no recording of it has a step with GPU work."""
-    by_rank: dict[int, list[Recorded]] = defaultdict(list)
-    for trace in run.figures:
-        by_rank[trace.rank].append(Recorded.of(trace))
-    collected = collect(by_rank, run.world_size)
-    places = [(rank, number) for rank, mine in by_rank.items() for number in range(len(mine))]
-    recordings = [_rows(collected, rank, number) for rank, number in places]
+    return report_of(Measured.of(run))
+
+
+def report_of(measured: Measured) -> Report:
+    """Return the report of what was measured; RunError when there is no step with GPU work."""
+    run, base, places = measured.run, measured.base, measured.places
+    recordings = [_rows(measured.collected, rank, number) for rank, number in places]
     if not any(recordings):
         raise _no_steps(run)
-    base = timebase(by_rank)
     summary = summarize(recordings)
     steps = [
-        _moved(row, base.origin_ns[rank][number])
+        _moved(row, int(base.shift_ns(rank, number, np.array(row.start_ns))))
         for rows, (rank, number) in zip(recordings, places, strict=True)
         for row in rows
     ]
     return Report(
-        run=_facts(run, base, collected, _step_warnings(run.figures, recordings)),
+        run=_facts(measured, _step_warnings(run.figures, recordings)),
         steps=sorted(steps, key=lambda row: (row.rank, row.start_ns)),
-        collectives=collective_rows(collected, base),
+        collectives=collective_rows(measured.collected, base),
         summary=summary,
         diagnosis=Diagnosis(None, _headline(kept_rows(recordings), summary), []),
         timeline=Timeline(
             [
-                rank_timeline(by_rank[rank][number], base.origin_ns[rank][number])
+                rank_timeline(measured.recordings[rank][number], base, number)
                 for rank, number in places
             ]
         ),
@@ -170,8 +172,8 @@ def _rows(collected: Collected, rank: int, number: int) -> list[StepMetrics]:
     return with_exposure(step_metrics(recorded), recorded, waits(collected, rank, number))
 
 
-def _moved(row: StepMetrics, origin_ns: int) -> StepMetrics:
-    return replace(row, start_ns=row.start_ns - origin_ns, end_ns=row.end_ns - origin_ns)
+def _moved(row: StepMetrics, shift_ns: int) -> StepMetrics:
+    return replace(row, start_ns=row.start_ns - shift_ns, end_ns=row.end_ns - shift_ns)
 
 
 def to_json(report: Report, *, timeline: bool = False) -> str:
@@ -235,7 +237,8 @@ def _no_steps(run: Run) -> RunError:
     )
 
 
-def _facts(run: Run, base: Timebase, collected: Collected, more: Sequence[Warn]) -> RunFacts:
+def _facts(basis: Measured, more: Sequence[Warn]) -> RunFacts:
+    run, base = basis.run, basis.base
     traces = run.figures
     measured: Device = "gpu" if any(trace.device == "gpu" for trace in traces) else "host"
     told = () if run.manifest is None else run.manifest.ranks
@@ -256,14 +259,25 @@ def _facts(run: Run, base: Timebase, collected: Collected, more: Sequence[Warn])
         else _most_common(devices) or _most_common([facts.device for facts in told]),
         backend=_most_common(backends) or _most_common([facts.backend for facts in told]),
         versions=_versions(run),
-        warnings=[*run.all_warnings, *more, *slowed(cost, figures_part(parts), measured)],
+        warnings=[*_known_warnings(basis), *more, *slowed(cost, figures_part(parts), measured)],
         missing_reasons={str(rank): reason for rank, reason in run.missing_reasons.items()},
         parts=parts,
         recording=cost,
         unmatched_collectives={
-            str(rank): count for rank, count in unmatched_counts(collected).items()
+            str(rank): count for rank, count in unmatched_counts(basis.collected).items()
         },
+        clocks=basis.clocks,
     )
+
+
+def _known_warnings(basis: Measured) -> list[Warn]:
+    """Return what reading has warned of, without clocks that collectives have aligned since."""
+    is_common = basis.base.is_common
+    return [
+        warning
+        for warning in basis.run.all_warnings
+        if not (is_common and warning.code == "no_common_clock")
+    ]
 
 
 def _versions(run: Run) -> dict[str, str]:
