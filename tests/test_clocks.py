@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from traces import run, trace
 
 from ddptrace import analyze
+from ddptrace.intervals import Intervals
 from ddptrace.metrics.clock_fit import estimates, fit
+from ddptrace.metrics.timebase import Correction, Timebase
 from ddptrace.model import Facts, Manifest, RankFacts
 from ddptrace.outputs.clocks import clock_lines, clock_sentences
 from ddptrace.report import from_json, to_json
@@ -353,3 +355,26 @@ def test_a_report_with_clocks_survives_its_json():
             "collectives": 8, "shares_clock": False, "applied": True,
         }
     ]  # fmt: skip
+
+
+def test_intervals_of_a_drifting_clock_stay_apart_and_keep_their_lengths():
+    """A clock that gains a thousandth puts two neighbours of 1 s each 1 ms into each other."""
+    base = Timebase({0: (0,)}, 0, is_common=True, corrections={0: Correction(500, 1_000_000)})
+    second = np.array([0, 10**9, 3 * 10**9])
+    moved = base.moved_set(0, 0, Intervals(second, second + 10**9))
+    assert moved.start.tolist() == [-500, 998_999_500, 2_996_999_500]
+    assert moved.end.tolist() == [998_999_500, 1_998_999_500, 3_996_999_500]
+
+
+def test_the_drifts_of_two_links_count_from_the_same_moment():
+    """Clock 2 is 10 s ahead of clock 1, which gains 50 µs a second on clock 0."""
+    true = np.arange(0, 30e9, 1e9)
+    one = true / (1 - 50e-6)
+    gap = np.full(30, np.nan)
+    ends = np.concatenate(
+        (np.stack((true, one, gap), axis=1), np.stack((gap, one, one + 10e9), axis=1))
+    )
+    found = estimates([ends], range(3))[2][1]
+    behind = one + 10e9 - found.offset_ns - found.drift_ppb * 1e-9 * (one + 10e9)
+    assert found.drift_ppb == 50_000
+    assert np.abs(behind - true).max() < 10
