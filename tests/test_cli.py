@@ -20,6 +20,10 @@ OPTIONS = {
         "runs", "--step", "--ranks", "--comm-kernel", "--step-range", "--json", "--html",
         "--timeline", "--partial", "--jobs", "--help",
     },
+    "merge": {
+        "runs", "-o", "--output", "--kernels", "--ranks", "--comm-kernel", "--step-range",
+        "--partial", "--jobs", "--help",
+    },
     # Their options are the recorder's own: see test_capture_options.py and test_doctor.py.
     "capture": {"--help"},
     "doctor": {"--help"},

@@ -10,6 +10,7 @@ import typer
 
 from ddptrace import __version__
 from ddptrace.cli.capture import PassOn, capture, doctor
+from ddptrace.cli.merge import merge
 from ddptrace.cli.report import report
 from ddptrace.errors import DdptraceError
 
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 app.command("capture", cls=PassOn)(capture)
 app.command("report")(report)
+app.command("merge")(merge)
 app.command("doctor", cls=PassOn)(doctor)
 
 

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ddptrace.cli.chosen import MOST_DIGITS, rank_list
 from ddptrace.cli.progress import on_stderr
 from ddptrace.cli.terminal import stdout_destination, write
 from ddptrace.errors import UsageError
 
 if TYPE_CHECKING:
     from ddptrace.report import Report  # numpy behind it would slow `--help` down
-
-_LARGEST_RANK = 1_000_000
-_MOST_DIGITS = 18
 
 
 def report(
@@ -77,7 +75,7 @@ def report(
     chosen = _step(step)
     run = load_run(
         runs,
-        ranks=None if ranks is None else _rank_list(ranks),
+        ranks=None if ranks is None else rank_list(ranks),
         comm_kernels=comm_kernel or (),
         step_range=step_range,
         jobs=jobs,
@@ -105,23 +103,9 @@ def report(
 def _step(text: str) -> int | None:
     if text in ("all", "median"):
         return None
-    if not (text.isdecimal() and len(text) < _MOST_DIGITS):
+    if not (text.isdecimal() and len(text) < MOST_DIGITS):
         raise UsageError(f"--step {text[:40]}: give a step's number, all, or median")
     return int(text)
-
-
-def _rank_list(text: str) -> set[int]:
-    ranks: set[int] = set()
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise UsageError(f"--ranks {text[:40]}: give numbers, such as 0,3 or 0-7")
-        if max(len(first), len(last)) >= _MOST_DIGITS or int(last or first) > _LARGEST_RANK:
-            raise UsageError(f"--ranks {text[:40]}: no run has so many ranks")
-        if int(last or first) < int(first):
-            raise UsageError(f"--ranks {text[:40]}: {part.strip()} runs backwards")
-        ranks.update(range(int(first), int(last or first) + 1))
-    return ranks
 
 
 def _command(runs: list[str], given: dict[str, list[str]], shown: list[str]) -> str:
