@@ -174,6 +174,13 @@ def test_kernels_are_drawn_by_name_up_to_a_limit_or_when_asked(monkeypatch):
     assert "stream 0" in tracks(merged(*two_ranks(), every_kernel=True), 0)
 
 
+def test_each_recording_of_a_rank_has_names_of_its_own():
+    first = replace(trace(("compute", 0, 30), marks=[(0, 40)]), names=("gemm", ""))
+    later = replace(trace(("compute", 50, 70), marks=[(50, 80)]), names=("relu", ""))
+    document = merged(first, later, world_size=1)
+    assert drawn(document, 0, "stream 0") == [("gemm", 0, 30), ("relu", 50, 70)]
+
+
 def test_kernels_that_overlap_on_a_stream_get_a_track_each():
     one = trace(("compute", 0, 30), ("compute", 10, 40), ("compute", 30, 50), marks=[(0, 60)])
     document = merged(one, world_size=1)

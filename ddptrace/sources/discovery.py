@@ -75,7 +75,7 @@ def is_input(path: Path, paths: Sequence[str | Path]) -> bool:
 def is_merged(path: Path) -> bool:
     """Tell whether a file is one that `ddptrace merge` wrote."""
     start = bytearray(64)
-    with contextlib.closing(open_bytes(path)) as source:
+    with contextlib.suppress(OSError), contextlib.closing(open_bytes(path)) as source:
         source.readinto(memoryview(start))
     return foreign.is_merged(bytes(start))
 
