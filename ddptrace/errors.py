@@ -33,7 +33,7 @@ class ForeignFileError(TraceFileError):
 
 
 class OwnReportError(ForeignFileError):
-    """A report that ddptrace itself wrote beside the traces."""
+    """A report or a merged file that ddptrace itself wrote beside the traces."""
 
 
 class OutputError(DdptraceError):

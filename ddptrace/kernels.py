@@ -73,6 +73,8 @@ POINT_TO_POINT = frozenset({"send", "recv"})
 """Transfers between two ranks, as metadata tells them; a kernel's name says both at once."""
 SIZES_MAY_DIFFER = frozenset({"all_to_all", "send_recv"})
 """Operations whose ranks need not have arrays of one size."""
+ENDS_TOGETHER = frozenset({"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "barrier"})
+"""Operations that no rank can end before all have taken part."""
 GRADIENT_OPERATIONS = frozenset({"all_reduce", "reduce_scatter", "reduce"})
 _LAUNCH_CALL = re.compile(r"(?:cuda|cu|hip)(?:Ext)?(?:Module)?Launch(?!HostFunc)", re.IGNORECASE)
 _GRAPH_LAUNCH_CALL = re.compile(r"(?:cuda|cu|hip)GraphLaunch", re.IGNORECASE)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from ddptrace.diagnosis.finding import Diagnosis
 from ddptrace.diagnosis.headline import ALL_PARTIAL, headline, of_step
 from ddptrace.diagnosis.straggler import straggler
 from ddptrace.errors import RunError, UsageError
 from ddptrace.metrics.bucket_summary import Bucket, BucketFacts, bucket_facts, bucket_list
-from ddptrace.metrics.buckets import find_buckets, with_sizes
+from ddptrace.metrics.clocks import RankClock
 from ddptrace.metrics.collective_rows import Collective, collective_rows
-from ddptrace.metrics.collectives import Collected, collect, waits
-from ddptrace.metrics.exposure import with_exposure
-from ddptrace.metrics.recorded import Recorded
+from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.recording import (
     Recording,
     RunPart,
@@ -27,10 +26,9 @@ from ddptrace.metrics.recording import (
     run_parts,
     slowed,
 )
-from ddptrace.metrics.steps import StepMetrics, step_metrics
-from ddptrace.metrics.stragglers import Stragglers, stragglers
-from ddptrace.metrics.summary import Summary, kept_rows, longest_by_step, median_step_ns, summarize
-from ddptrace.metrics.timebase import Timebase, timebase
+from ddptrace.metrics.steps import StepMetrics
+from ddptrace.metrics.stragglers import Stragglers
+from ddptrace.metrics.summary import Summary, longest_by_step, median_step_ns
 from ddptrace.metrics.timeline import RankTimeline, clipped, rank_timeline
 from ddptrace.metrics.unmatched import unmatched_counts, unmatched_warnings
 from ddptrace.model import Device, Run, Source, Trace, Warn
@@ -72,6 +70,7 @@ class RunFacts:
     recording: Recording | None = None
     unmatched_collectives: dict[str, int] = field(default_factory=dict)
     buckets: BucketFacts | None = None
+    clocks: list[RankClock] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,57 +115,44 @@ class Report:
 
 def analyze(run: Run) -> Report:
     """Return the report of a run; RunError when no recording of it has a step with GPU work."""
-    by_rank: dict[int, list[Recorded]] = defaultdict(list)
-    for trace in run.figures:
-        by_rank[trace.rank].append(Recorded.of(trace))
-    collected = collect(by_rank, run.world_size)
-    buckets = find_buckets(collected, run)
-    collected = with_sizes(collected, buckets)
-    places = [(rank, number) for rank, mine in by_rank.items() for number in range(len(mine))]
-    recordings = [_rows(collected, rank, number) for rank, number in places]
-    if not any(recordings):
+    return report_of(Measured.of(run))
+
+
+def report_of(measured: Measured) -> Report:
+    """Return the report of what was measured; RunError when there is no step with GPU work."""
+    run, base, summary, counted = measured.run, measured.base, measured.summary, measured.counted
+    if not any(measured.rows):
         raise _no_steps(run)
-    base = timebase(by_rank)
-    summary, counted = summarize(recordings), kept_rows(recordings)
-    late = stragglers(collected, counted, run.missing_ranks)
-    collectives = collective_rows(collected, buckets, base)
+    collectives = collective_rows(measured.collected, measured.buckets, base)
     steps = [
-        _moved(row, base.origin_ns[rank][number])
-        for rows, (rank, number) in zip(recordings, places, strict=True)
+        _moved(row, int(base.shift_ns(rank, number, np.array(row.start_ns))))
+        for rows, (rank, number) in zip(measured.rows, measured.places, strict=True)
         for row in rows
     ]
     return Report(
-        run=replace(
-            _facts(
-                run, base, collected, [*_step_warnings(run.figures, recordings), *buckets.warnings]
-            ),
-            buckets=bucket_facts(buckets),
-        ),
+        run=_facts(measured),
         steps=sorted(steps, key=lambda row: (row.rank, row.start_ns)),
         collectives=collectives,
         summary=summary,
         diagnosis=Diagnosis(
-            None, headline(counted, summary), straggler(late, median_step_ns(counted, summary))
+            None,
+            headline(counted, summary),
+            straggler(measured.stragglers, median_step_ns(counted, summary)),
         ),
         timeline=Timeline(
             [
-                rank_timeline(by_rank[rank][number], base.origin_ns[rank][number])
-                for rank, number in places
+                rank_timeline(measured.recordings[rank][number], base, number)
+                for rank, number in measured.places
             ]
         ),
         whatif=None,
-        stragglers=late,
-        buckets=bucket_list(buckets, collectives, {row.step for row in counted}),
+        stragglers=measured.stragglers,
+        buckets=bucket_list(measured.buckets, collectives, {row.step for row in counted}),
     )
 
 
-def _rows(collected: Collected, rank: int, number: int) -> list[StepMetrics]:
-    recorded = collected.recordings[rank][number]
-    return with_exposure(step_metrics(recorded), recorded, waits(collected, rank, number))
-
-
-def _moved(row: StepMetrics, origin_ns: int) -> StepMetrics:
-    return replace(row, start_ns=row.start_ns - origin_ns, end_ns=row.end_ns - origin_ns)
+def _moved(row: StepMetrics, shift_ns: int) -> StepMetrics:
+    return replace(row, start_ns=row.start_ns - shift_ns, end_ns=row.end_ns - shift_ns)
 
 
 def to_json(report: Report, *, timeline: bool = False) -> str:
@@ -230,7 +216,8 @@ def _no_steps(run: Run) -> RunError:
     )
 
 
-def _facts(run: Run, base: Timebase, collected: Collected, more: Sequence[Warn]) -> RunFacts:
+def _facts(basis: Measured) -> RunFacts:
+    run, base = basis.run, basis.base
     traces = run.figures
     measured: Device = "gpu" if any(trace.device == "gpu" for trace in traces) else "host"
     told = () if run.manifest is None else run.manifest.ranks
@@ -252,18 +239,31 @@ def _facts(run: Run, base: Timebase, collected: Collected, more: Sequence[Warn])
         backend=_most_common(backends) or _most_common([facts.backend for facts in told]),
         versions=_versions(run),
         warnings=[
-            *run.all_warnings,
-            *more,
-            *unmatched_warnings(collected),
+            *_known_warnings(basis),
+            *_step_warnings(run.figures, basis.rows),
+            *basis.buckets.warnings,
+            *unmatched_warnings(basis.collected),
             *slowed(cost, figures_part(parts), measured),
         ],
         missing_reasons={str(rank): reason for rank, reason in run.missing_reasons.items()},
         parts=parts,
         recording=cost,
         unmatched_collectives={
-            str(rank): count for rank, count in unmatched_counts(collected).items()
+            str(rank): count for rank, count in unmatched_counts(basis.collected).items()
         },
+        buckets=bucket_facts(basis.buckets),
+        clocks=basis.clocks,
     )
+
+
+def _known_warnings(basis: Measured) -> list[Warn]:
+    """Return what reading has warned of, without clocks that collectives have aligned since."""
+    is_common = basis.base.is_common
+    return [
+        warning
+        for warning in basis.run.all_warnings
+        if not (is_common and warning.code == "no_common_clock")
+    ]
 
 
 def _versions(run: Run) -> dict[str, str]:

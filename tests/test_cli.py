@@ -24,6 +24,10 @@ OPTIONS = {
         "runs", "--output", "-o", "--replace", "--ranks", "--comm-kernel", "--step-range",
         "--partial", "--jobs", "--help",
     },
+    "merge": {
+        "runs", "-o", "--output", "--kernels", "--ranks", "--comm-kernel", "--step-range",
+        "--partial", "--jobs", "--help",
+    },
     # Their options are the recorder's own: see test_capture_options.py and test_doctor.py.
     "capture": {"--help"},
     "doctor": {"--help"},

@@ -93,7 +93,17 @@ def test_small_stamps_without_base_are_said_not_to_compare(tmp_path):
     plain(1).write(tmp_path / "rank1.json")
     report = analyze(load_run(tmp_path))
     assert [figures(row) for row in report.steps] == [PLAIN, PLAIN]
-    assert "no_common_clock" in {warning.code for warning in report.run.warnings}
+    assert "no_common_clock" in {warning.code for warning in load_run(tmp_path).warnings}
+
+
+def test_small_stamps_without_base_compare_where_collectives_tell_their_clock(tmp_path):
+    plain(0, base_ns=None).write(tmp_path / "rank0.json")
+    plain(1).gpu(50, 60).write(tmp_path / "rank1.json")
+    report = analyze(load_run(tmp_path))
+    assert "no_common_clock" not in {warning.code for warning in report.run.warnings}
+    assert report.run.origin_ns == str(BASE_NS)
+    for collective in report.collectives:
+        assert len({(one.start_ns, one.end_ns) for one in collective.ranks}) == 1
 
 
 # --- odd times

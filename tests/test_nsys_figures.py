@@ -192,6 +192,9 @@ def test_the_json_is_that_of_kineto_but_for_the_source_and_the_versions(tmp_path
     ]
     for document in documents:
         del document["run"]["sources"], document["run"]["versions"]
+    # Nothing tells the host of the two files; one report is of one clock.
+    shared = [document["run"]["clocks"][0].pop("shares_clock") for document in documents]
+    assert shared == [False, True]
     assert documents[0] == documents[1]
 
 

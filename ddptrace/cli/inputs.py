@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from ddptrace.cli.chosen import rank_list
 from ddptrace.cli.progress import on_stderr
-from ddptrace.errors import UsageError
 
 if TYPE_CHECKING:
     from ddptrace.model import Run as RunOfTraces  # numpy behind it would slow `--help` down
-
-MOST_DIGITS = 18
-_LARGEST_RANK = 1_000_000
 
 Runs: TypeAlias = Annotated[
     list[str],
@@ -55,23 +52,9 @@ def read(
 
     return load_run(
         runs,
-        ranks=None if ranks is None else _rank_list(ranks),
+        ranks=None if ranks is None else rank_list(ranks),
         comm_kernels=comm_kernel or (),
         step_range=step_range,
         jobs=jobs,
         progress=on_stderr("reading"),
     )
-
-
-def _rank_list(text: str) -> set[int]:
-    ranks: set[int] = set()
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise UsageError(f"--ranks {text[:40]}: give numbers, such as 0,3 or 0-7")
-        if max(len(first), len(last)) >= MOST_DIGITS or int(last or first) > _LARGEST_RANK:
-            raise UsageError(f"--ranks {text[:40]}: no run has so many ranks")
-        if int(last or first) < int(first):
-            raise UsageError(f"--ranks {text[:40]}: {part.strip()} runs backwards")
-        ranks.update(range(int(first), int(last or first) + 1))
-    return ranks

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 
-def on_stderr(verb: str) -> Callable[[int, int], None] | None:
+def on_stderr(verb: str, things: str = "files") -> Callable[[int, int], None] | None:
     """Return a function that shows how far work is; None where stderr cannot show it."""
     if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return None
@@ -15,7 +15,7 @@ def on_stderr(verb: str) -> Callable[[int, int], None] | None:
     def show(done: int, total: int) -> None:
         if total > 1:
             end = "\r" if done < total else "\r\033[K"
-            sys.stderr.write(f"\r{verb} {done}/{total} files{end}")
+            sys.stderr.write(f"\r{verb} {done}/{total} {things}{end}")
             sys.stderr.flush()
 
     return show

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ddptrace.cli.chosen import MOST_DIGITS
 from ddptrace.cli.inputs import (
-    MOST_DIGITS,
     CommKernel,
     Jobs,
     Partial,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from ddptrace.errors import OutputError
 
@@ -37,6 +39,37 @@ def write(path: str, text: str) -> None:
         name = "standard output" if path == "-" else path
         raise OutputError(f"{name}: cannot be written: {error.strerror}") from error
     sys.stderr.write(f"wrote {path}\n")
+
+
+def write_pieces(path: Path, pieces: Iterable[str]) -> None:
+    """Write a file piece by piece, gzipped when its name ends in .gz; OutputError when that fails.
+
+    A file that could not be written whole is removed.
+    """
+    try:
+        with path.open("wb") as raw, _packed(path, raw) as file:
+            for piece in pieces:
+                file.write(piece.encode())
+    except BaseException as error:
+        if path.is_file():  # and nothing like /dev/full
+            path.unlink()
+        if isinstance(error, OSError):
+            raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+        raise
+    sys.stderr.write(f"wrote {path}\n")
+
+
+@contextmanager
+def _packed(path: Path, raw: BinaryIO) -> Iterator[BinaryIO]:
+    if path.suffix != ".gz":
+        yield raw
+        return
+    from isal import igzip
+
+    # Without name and time the same run gives the same bytes.
+    packed = igzip.IGzipFile("", "wb", 2, raw, mtime=0)  # type: ignore[no-untyped-call]
+    with closing(packed):
+        yield cast("BinaryIO", packed)
 
 
 def _write_stdout(text: str) -> None:

@@ -79,14 +79,15 @@ def _ranks(collected: Collected, buckets: Buckets, base: Timebase) -> list[list[
         recording = table.recording[mine]
         matched = found.is_matched[there]
         launch_ns = table.launch_ns[mine]
+        shift_ns = base.shift_ns(rank, recording, table.start_ns[mine])
         columns = (
             there,
-            base.moved(rank, recording, table.start_ns[mine]),
-            base.moved(rank, recording, table.end_ns[mine]),
+            table.start_ns[mine] - shift_ns,
+            table.end_ns[mine] - shift_ns,
             np.where(matched, collected.wait_ns[there, at], NONE),
             collected.hidden_ns[there, at],
             collected.exposed_ns[there, at],
-            base.moved(rank, recording, launch_ns),
+            launch_ns - shift_ns,
             launch_ns != NEVER_NS,
         )
         on_rank = buckets_on_rank(buckets, base, rank, table, (there, mine))

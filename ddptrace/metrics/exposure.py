@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from ddptrace.intervals import Intervals
 from ddptrace.metrics.collectives import Waits
 from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.steps import StepMetrics
 
 
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    """When a recording's communication was exposed, disjoint: `unclear` was not matched."""
+
+    wait: Intervals
+    transfer: Intervals
+    unclear: Intervals
+
+
+def exposed(recorded: Recorded, waits: Waits) -> Exposed:
+    """Return the parts of a recording's exposed communication, on the recording's clock.
+
+    Where several operations run at once and one of them transfers, the time is transfer: without
+    the waiting it would be exposed all the same.
+    """
+    everything = recorded.busy.exposed
+    transfer = everything & waits.transfer
+    unclear = (everything & waits.unmatched) - transfer
+    return Exposed(everything - transfer - unclear, transfer, unclear)
+
+
 def with_exposure(rows: list[StepMetrics], recorded: Recorded, waits: Waits) -> list[StepMetrics]:
     """Return a recording's rows with `exposed_wait_ns` and `exposed_transfer_ns`.
 
-    Where several operations run at once and one of them transfers, the time is transfer: without
-    the waiting it would be exposed all the same. Both are None in a step in which exposed
-    communication was not matched.
+    Both are None in a step in which exposed communication was not matched.
     """
-    exposed = recorded.busy.exposed
-    transfer = exposed & waits.transfer
-    unclear = (exposed & waits.unmatched) - transfer
+    parts = exposed(recorded, waits)
     window = recorded.steps.start_ns, recorded.steps.end_ns
-    lengths = zip(rows, transfer.length_in(*window), unclear.length_in(*window), strict=True)
+    lengths = zip(
+        rows, parts.transfer.length_in(*window), parts.unclear.length_in(*window), strict=True
+    )
     return [_row(row, int(moved), int(unknown)) for row, moved, unknown in lengths]
 
 

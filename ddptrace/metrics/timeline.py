@@ -10,6 +10,7 @@ import numpy as np
 
 from ddptrace.intervals import Intervals
 from ddptrace.metrics.recorded import Recorded
+from ddptrace.metrics.timebase import Timebase
 
 Pair: TypeAlias = tuple[int, int]
 
@@ -62,16 +63,14 @@ class RankTimeline:
     mem: Sequence[Pair]
 
 
-def rank_timeline(recorded: Recorded, origin_ns: int) -> RankTimeline:
-    """Return the intervals of one recording, counted from `origin_ns` of its clock."""
-    times = recorded.busy
-    return RankTimeline(
-        rank=recorded.trace.rank,
-        compute=_spans(times.compute, origin_ns),
-        hidden_comm=_spans(times.hidden, origin_ns),
-        exposed_comm=_spans(times.exposed, origin_ns),
-        mem=_spans(times.mem, origin_ns),
+def rank_timeline(recorded: Recorded, base: Timebase, number: int) -> RankTimeline:
+    """Return the intervals of a rank's recording of that number, in times of the report."""
+    rank, times = recorded.trace.rank, recorded.busy
+    compute, hidden, exposed, mem = (
+        Spans(base.moved_set(rank, number, one))
+        for one in (times.compute, times.hidden, times.exposed, times.mem)
     )
+    return RankTimeline(rank, compute=compute, hidden_comm=hidden, exposed_comm=exposed, mem=mem)
 
 
 def clipped(recording: RankTimeline, start_ns: int, end_ns: int) -> RankTimeline:
@@ -95,7 +94,3 @@ def intervals(pairs: Sequence[Pair]) -> Intervals:
 
 def _inside(pairs: Sequence[Pair], start_ns: int, end_ns: int) -> Spans:
     return Spans(intervals(pairs).clip(start_ns, end_ns))
-
-
-def _spans(times: Intervals, origin_ns: int) -> Spans:
-    return Spans(Intervals(times.start - origin_ns, times.end - origin_ns))

@@ -1,10 +1,11 @@
-"""How a run was recorded, in sentences: what each part gives, and what recording cost."""
+"""How a run was recorded, in sentences: what each part gives, what recording cost, the clocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ddptrace.metrics.recording import SLOWED_RATIO, PartTime, RunPart
+from ddptrace.outputs.clocks import clock_sentences
 from ddptrace.outputs.figures import ms
 from ddptrace.report import Report, RunFacts
 from ddptrace.wording import ranges
@@ -20,6 +21,7 @@ def sentences(report: Report) -> Iterator[str]:
         yield f"parts: {'; '.join(given)}"
     if report.run.recording is not None:
         yield f"recording: {_cost(report.run)}"
+    yield from clock_sentences(report)
 
 
 def why_missing(run: RunFacts) -> Iterator[str]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddptrace.errors import RunError, UsageError
+from ddptrace.sources import foreign
+from ddptrace.sources.inflate import open_bytes
 from ddptrace.sources.manifest import is_manifest, read_manifests
 from ddptrace.sources.nsys_files import SQLITE_SUFFIX, UNREADABLE_SUFFIXES, is_exported
 from ddptrace.sources.nsys_parquet import STRINGS_FILE, is_parquet_export
@@ -56,6 +58,26 @@ def find(paths: Sequence[str | Path]) -> Found:
     if not named and not others:
         raise RunError(_nothing_in(folders) if folders else _only_manifests(files))
     return Found(_root([*named, *others]), tuple(folders), tuple(named), tuple(others))
+
+
+def is_input(path: Path, paths: Sequence[str | Path]) -> bool:
+    """Tell whether a file is one of the run's that paths name; an earlier merged file is not."""
+    if not path.exists():
+        return False
+    real = _real(path)
+    found = find(paths)
+    manifests = (file for folder in found.above for file in folder.glob("*") if is_manifest(file))
+    inputs = {_real(file) for file in (*found.files, *manifests)}
+    # An export to Parquet is a folder of files.
+    return not inputs.isdisjoint((real, real.parent)) and not is_merged(path)
+
+
+def is_merged(path: Path) -> bool:
+    """Tell whether a file is one that `ddptrace merge` wrote."""
+    start = bytearray(64)
+    with contextlib.suppress(OSError), contextlib.closing(open_bytes(path)) as source:
+        source.readinto(memoryview(start))
+    return foreign.is_merged(bytes(start))
 
 
 def _distinct(paths: Sequence[Path], known: Sequence[Path]) -> list[Path]:

@@ -10,6 +10,9 @@ from ddptrace.errors import ForeignFileError, OwnReportError, TraceFileError
 from ddptrace.sources.columns import Columns
 from ddptrace.sources.sqlite_pages import MAGIC
 
+MERGED_KEY = "ddptrace_merge"
+"""The first key of a file that `ddptrace merge` wrote."""
+_MERGED_START = f'{{"{MERGED_KEY}":'.encode()
 _XLA_LABEL = re.compile(r"/device:\w+:\d+|/host:CPU")
 _OTHER_PROFILERS = (
     (re.compile(r"jit\(|PjitFunction|hlo_module|jax", re.IGNORECASE), "a JAX profile"),
@@ -40,6 +43,18 @@ def without_events(path: str, text: bytes, damage: str | None) -> TraceFileError
             return TraceFileError(path, "is cut short inside its header, before the first event")
         kind = TraceFileError if damage else ForeignFileError
         return kind(path, f"is neither a trace nor JSON ({damage or _reason(error)})")
+
+
+def is_merged(start: bytes) -> bool:
+    """Tell from its first bytes whether a file is one that `ddptrace merge` wrote."""
+    return start.startswith(_MERGED_START)
+
+
+def merged(path: str) -> OwnReportError:
+    """Return the error for a file that `ddptrace merge` wrote."""
+    return OwnReportError(
+        path, "is what `ddptrace merge` wrote for Perfetto; pass the traces it was made from"
+    )
 
 
 def _other_json(path: str, found: object) -> TraceFileError:

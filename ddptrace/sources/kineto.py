@@ -96,6 +96,8 @@ def _read(source: ByteSource, reading: Reading) -> None:
     stream = EventStream(source)
     if stream.header is None:
         raise foreign.without_events(reading.path, stream.rest, source.damage)
+    if foreign.is_merged(stream.header):
+        raise foreign.merged(reading.path)
     trailer = _read_blocks(stream, reading)
     if trailer is None:
         rest = salvage(_text(stream.rest, reading))
