@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddptrace.metrics.link import SMALL_BYTES, fitted, fixed_part_ns
+from ddptrace.metrics.link import fitted
 
 MB = 10**6
 
@@ -55,15 +55,3 @@ def test_faster_with_more_bytes_is_no_negative_bandwidth():
     found = line((10 * MB, 500), (30 * MB, 400))
     assert found.ns_per_byte == 0
     assert found.bandwidth_gb_s is None
-
-
-def test_the_fixed_part_is_never_more_than_the_transfer():
-    found = line((10 * MB, 450_000), (20 * MB, 850_000))
-    assert fixed_part_ns(found, 10 * MB, 450_000) == 50_000
-    assert fixed_part_ns(found, 1, 20_000) == 20_000
-
-
-def test_without_a_line_the_size_decides():
-    assert fixed_part_ns(None, SMALL_BYTES - 1, 900) == 900
-    assert fixed_part_ns(None, SMALL_BYTES, 900) == 0
-    assert fixed_part_ns(None, None, 900) is None

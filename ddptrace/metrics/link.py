@@ -28,6 +28,10 @@ class Link:
     sizes: int
     spread_ratio: float
 
+    def time_ns(self, size_bytes: int) -> float:
+        """Return what the line says of a transfer of some size."""
+        return self.fixed_ns + self.ns_per_byte * size_bytes
+
     @property
     def bandwidth_gb_s(self) -> float | None:
         """The bandwidth of a very large transfer, in GB/s as `algbw_gb_s` counts."""
@@ -58,15 +62,3 @@ def _weighted_median(values: NDArray[np.float64], weights: IntArray) -> float:
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order])
     return float(values[order][np.searchsorted(reached, reached[-1] / 2)])
-
-
-def fixed_part_ns(link: Link | None, size_bytes: int | None, transfer_ns: int) -> int | None:
-    """Return how much of a transfer is fixed cost; None where nothing tells.
-
-    Without a line a small transfer is all fixed cost and a large one none.
-    """
-    if link is not None:
-        return min(round(link.fixed_ns), transfer_ns)
-    if size_bytes is None:
-        return None
-    return transfer_ns if size_bytes < SMALL_BYTES else 0
