@@ -57,9 +57,9 @@ class IdleCauses:
 
     Of the input `loader_ns` was in a data loader's own ranges, the rest in silence. Of what is
     unknown the next operation had been launched already for `queued_ns`, and the host was silent
-    in the middle of the step for `silent_ns`. In `waits` of the `gaps` the GPU waited for the
-    host. `told` is what was recorded of the host, `data_loader_ns` how long the step's data loader
-    took in all, idle or not; None where that was not recorded.
+    for `silent_ns` where that is not known to be the input. In `waits` of the `gaps` the GPU waited
+    for the host. `told` is what was recorded of the host, `data_loader_ns` how long the step's data
+    loader took in all, idle or not; None where that was not recorded.
     """
 
     rank: int
@@ -139,11 +139,11 @@ def _idle(recorded: Recorded, host: HostWork, silences: Pauses) -> _Idle:
     late = Intervals(start, np.minimum(end, known_ns))
     waiting = Intervals.union_of(start, np.minimum(end, launch_ns[waits]))
     loader = Intervals.empty() if host.loader is None else host.loader
-    data = waiting & (loader | silences.at_start)
+    data = waiting & (loader | silences.of_input)
     rest = late - data
     caused = _caused(rest, host.syncs, steps)
     rest = rest - caused.time
-    silent = rest & waiting & silences.inside
+    silent = rest & waiting & silences.others
     return _Idle(
         gaps=gaps,
         ended_by=ended_by,

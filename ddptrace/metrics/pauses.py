@@ -33,10 +33,14 @@ LIMITS: dict[Told, Limit] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pauses:
-    """Long silences of the threads that launch: before a step's first kernel, and all others."""
+    """Long silences of the threads that launch: those of the input, and all others.
 
-    at_start: Intervals
-    inside: Intervals
+    The input's are before a step's first kernel, in recordings that do not tell of the data loader
+    itself: where they do, the host was silent elsewhere.
+    """
+
+    of_input: Intervals
+    others: Intervals
 
 
 def pauses(recorded: Recorded, host: HostWork) -> Pauses:
@@ -52,13 +56,15 @@ def pauses(recorded: Recorded, host: HostWork) -> Pauses:
     known = following < step.size
     previous_ns = np.where(following > 0, last_ns[np.maximum(following - 1, 0)], NEVER_NS)
     at_start = known & (silent.start >= previous_ns)
+    before_kernels = at_start if host.loader is None else np.zeros_like(at_start)
     place = np.clip(np.where(at_start, following, following - 1), 0, step.size - 1)
     window_ns = (steps.end_ns - steps.start_ns)[step[place]]
     long = silent.end - silent.start >= np.maximum(limit.ns, limit.ratio * window_ns)
-    before, other = long & at_start, long & ~at_start
     return Pauses(
-        Intervals(silent.start[before], silent.end[before]),
-        Intervals(silent.start[other], silent.end[other]),
+        *(
+            Intervals(silent.start[rows], silent.end[rows])
+            for rows in (long & before_kernels, long & ~before_kernels)
+        )
     )
 
 
