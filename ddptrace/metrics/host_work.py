@@ -57,21 +57,21 @@ def host_work(trace: Trace) -> HostWork:
     launched = ops.launch_ns != NEVER_NS
     threads = np.unique(ops.thread[launched & (ops.kind != Kind.MEM)])
     mine = np.isin(host.thread, threads)
-    calls = _rows(host, mine & (host.kind == HostKind.CALL))
-    operators = _rows(host, mine & (host.kind == HostKind.OPERATOR))
-    operators = _rows(operators, ~_named(trace, kernels.is_wrapper, operators.name))
-    active = Intervals.union_of(calls.start_ns, calls.end_ns)
-    active |= Intervals.union_of(operators.start_ns, operators.end_ns)
-    if not len(calls):
+    is_call = mine & (host.kind == HostKind.CALL)
+    is_operator = mine & (host.kind == HostKind.OPERATOR)
+    is_operator &= ~_named(trace, kernels.is_wrapper, host.name)
+    at_work = is_call | is_operator
+    active = Intervals.union_of(host.start_ns[at_work], host.end_ns[at_work])
+    if not is_call.any():
         active |= Intervals.union_of(ops.launch_ns[launched], ops.launch_ns[launched] + 1)
     call_end_ns = _call_ends(ops, host)
     loading = _rows(host, mine & _named(trace, kernels.is_loader, host.name))
     return HostWork(
-        told="operators" if len(operators) else "calls" if len(calls) else "launches",
+        told="operators" if is_operator.any() else "calls" if is_call.any() else "launches",
         active=active,
         loader=Intervals.union_of(loading.start_ns, loading.end_ns) if len(loading) else None,
-        syncs=_syncs(trace, calls, operators, call_end_ns),
-        operator_start_ns=operators.start_ns,
+        syncs=_syncs(trace, is_call, is_operator, call_end_ns),
+        operator_start_ns=host.start_ns[is_operator],
         call_end_ns=call_end_ns,
     )
 
@@ -87,10 +87,11 @@ def _rows(host: HostRanges, rows: NDArray[np.bool_]) -> HostRanges:
 
 
 def _named(trace: Trace, test: Callable[[str], bool], name: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Tell which of the names pass a test; each distinct one is asked once."""
-    used, place = np.unique(name, return_inverse=True)
-    passed = np.array([test(trace.names[code]) for code in used], np.bool_)
-    return passed[place.reshape(-1)]
+    """Tell which of the names pass a test; each that is used is asked once."""
+    passed = np.zeros(len(trace.names), np.bool_)
+    used = np.flatnonzero(np.bincount(name, minlength=1))
+    passed[used] = [test(trace.names[code]) for code in used]
+    return passed[name]
 
 
 def _call_ends(ops: Ops, host: HostRanges) -> IntArray:
@@ -109,36 +110,45 @@ def _call_ends(ops: Ops, host: HostRanges) -> IntArray:
     return end_of
 
 
-def _syncs(trace: Trace, calls: HostRanges, operators: HostRanges, call_end_ns: IntArray) -> Syncs:
-    blocking = _named(trace, kernels.is_sync_call, calls.name)
-    blocking |= _blocking_copies(trace.ops, calls, call_end_ns)
-    found = _rows(calls, blocking)
-    return Syncs(found.start_ns, found.end_ns, found.name, _operators_around(found, operators))
+def _syncs(
+    trace: Trace,
+    is_call: NDArray[np.bool_],
+    is_operator: NDArray[np.bool_],
+    call_end_ns: IntArray,
+) -> Syncs:
+    host = trace.host
+    blocking = _named(trace, kernels.is_sync_call, host.name)
+    blocking |= _blocking_copies(trace.ops, host, call_end_ns)
+    found = _rows(host, blocking & is_call)
+    around = np.full(len(found), -1, np.int32)
+    for thread in np.unique(found.thread):
+        operators = _rows(host, is_operator & (host.thread == thread))
+        here = found.thread == thread
+        around[here] = _operators_around(found.start_ns[here], operators)
+    return Syncs(found.start_ns, found.end_ns, found.name, around)
 
 
-def _blocking_copies(ops: Ops, calls: HostRanges, call_end_ns: IntArray) -> NDArray[np.bool_]:
-    """Tell which calls returned only when the copy that they launched was over.
+def _blocking_copies(ops: Ops, host: HostRanges, call_end_ns: IntArray) -> NDArray[np.bool_]:
+    """Tell which ranges may be calls that returned only when the copy that they launched was over.
 
     Copies from and to pageable memory do so, under a name that says the opposite. Short ones are
     over before any call returns.
     """
     waited = (ops.kind == Kind.MEM) & (ops.launch_ns != NEVER_NS) & (call_end_ns >= ops.end_ns)
     waited &= call_end_ns - ops.launch_ns >= BLOCKING_COPY_NS
-    return np.isin(calls.start_ns, ops.launch_ns[waited])
+    found = np.zeros(len(host), np.bool_)
+    if waited.any():
+        found = np.isin(host.start_ns, ops.launch_ns[waited])
+    return found
 
 
-def _operators_around(found: HostRanges, operators: HostRanges) -> NDArray[np.int32]:
-    """Return the outermost operator of the same thread around each range; -1 for none."""
-    around = np.full(len(found), -1, np.int32)
-    for thread in np.unique(found.thread):
-        mine = _rows(operators, operators.thread == thread)
-        if not len(mine):
-            continue
-        reach = np.maximum.accumulate(mine.end_ns)
-        outer = np.flatnonzero(np.concatenate(([True], mine.start_ns[1:] >= reach[:-1])))
-        here = np.flatnonzero(found.thread == thread)
-        row = np.searchsorted(mine.start_ns[outer], found.start_ns[here], side="right") - 1
-        place = outer[np.maximum(row, 0)]
-        inside = (row >= 0) & (found.start_ns[here] < mine.end_ns[place])
-        around[here] = np.where(inside, mine.name[place], -1)
-    return around
+def _operators_around(moment_ns: IntArray, operators: HostRanges) -> NDArray[np.int32]:
+    """Return the outermost of one thread's operators around each moment; -1 for none."""
+    if not len(operators):
+        return np.full(moment_ns.size, -1, np.int32)
+    reach = np.maximum.accumulate(operators.end_ns)
+    outer = np.flatnonzero(np.concatenate(([True], operators.start_ns[1:] >= reach[:-1])))
+    row = np.searchsorted(operators.start_ns[outer], moment_ns, side="right") - 1
+    place = outer[np.maximum(row, 0)]
+    inside = (row >= 0) & (moment_ns < operators.end_ns[place])
+    return np.where(inside, operators.name[place], -1).astype(np.int32)

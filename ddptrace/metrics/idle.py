@@ -203,19 +203,21 @@ def _causes(recorded: Recorded, host: HostWork, idle: _Idle) -> list[IdleCauses]
     }
     lengths = {name: one.length_in(steps.start_ns, steps.end_ns) for name, one in sets.items()}
     launches = launching(recorded, host)
+    gaps = _gaps_of(idle, steps)
+    longest = _longest(trace, idle, steps, gaps)
     found = []
     for position, mark in enumerate(steps.marks):
         parts = {name: int(column[position]) for name, column in lengths.items()}
-        gaps = _gaps_of(idle, steps, position)
+        mine = gaps[position]
         loading = host.loader is not None and mark is not None
         found.append(
             IdleCauses(
                 rank=trace.rank,
                 step=None if mark is None else mark.index,
                 unknown_ns=parts["queued_ns"] + parts["silent_ns"],
-                gaps=gaps.stop - gaps.start,
-                waits=int(idle.waits[gaps].sum()),
-                longest=_longest(trace, idle, steps, position),
+                gaps=mine.stop - mine.start,
+                waits=int(idle.waits[mine].sum()),
+                longest=longest[position],
                 told=host.told,
                 sync_calls=_sync_calls(trace, host.syncs, idle.caused, steps, position),
                 data_loader_ns=loader.clip(mark.start_ns, mark.end_ns).total_ns
@@ -228,36 +230,47 @@ def _causes(recorded: Recorded, host: HostWork, idle: _Idle) -> list[IdleCauses]
     return found
 
 
-def _gaps_of(idle: _Idle, steps: Windows, position: int) -> slice:
-    start_ns, end_ns = steps.start_ns[position], steps.end_ns[position]
-    first = int(np.searchsorted(idle.gaps.end, start_ns, side="right"))
-    return slice(first, max(first, int(np.searchsorted(idle.gaps.start, end_ns))))
+def _gaps_of(idle: _Idle, steps: Windows) -> list[slice]:
+    """Return which gaps each step has a part in."""
+    first = np.searchsorted(idle.gaps.end, steps.start_ns, side="right")
+    after = np.maximum(np.searchsorted(idle.gaps.start, steps.end_ns), first)
+    return [slice(*pair) for pair in zip(first.tolist(), after.tolist(), strict=True)]
 
 
-def _longest(trace: Trace, idle: _Idle, steps: Windows, position: int) -> Gap | None:
-    gaps = _gaps_of(idle, steps, position)
-    start = np.maximum(idle.gaps.start[gaps], steps.start_ns[position])
-    end = np.minimum(idle.gaps.end[gaps], steps.end_ns[position])
-    if not start.size:
-        return None
-    row = int((end - start).argmax())
-    where = slice(row, row + 1)
+def _longest(trace: Trace, idle: _Idle, steps: Windows, gaps: Sequence[slice]) -> list[Gap | None]:
+    """Return the longest gap of each step, of which only the part inside the step counts."""
+    if not len(idle.gaps):
+        return [None] * len(gaps)
+    row = np.full(len(gaps), -1, np.intp)
+    for position, mine in enumerate(gaps):
+        if mine.stop > mine.start:
+            start_ns = np.maximum(idle.gaps.start[mine], steps.start_ns[position])
+            end_ns = np.minimum(idle.gaps.end[mine], steps.end_ns[position])
+            row[position] = mine.start + (end_ns - start_ns).argmax()
+    start_ns = np.maximum(idle.gaps.start[row], steps.start_ns)
+    end_ns = np.minimum(idle.gaps.end[row], steps.end_ns)
     parts: dict[IdleCause, Intervals] = {
         "input": idle.input,
         "sync": idle.sync,
         "launch": idle.launch,
         "unknown": idle.queued | idle.silent,
     }
-    lengths = {
-        cause: int(part.length_in(start[where], end[where])[0]) for cause, part in parts.items()
-    }
-    operation = idle.ended_by[gaps.start + row]
-    return Gap(
-        start_ns=int(start[row]),
-        length_ns=int(end[row] - start[row]),
-        cause=max(lengths, key=lambda cause: lengths[cause]),
-        ended_by=None if operation < 0 else trace.names[trace.ops.name[operation]],
-    )
+    lengths = np.stack([part.length_in(start_ns, end_ns) for part in parts.values()])
+    causes = [tuple(parts)[cause] for cause in lengths.argmax(axis=0)]
+    operation = idle.ended_by[row]
+    return [
+        Gap(
+            start_ns=int(start_ns[position]),
+            length_ns=int(end_ns[position] - start_ns[position]),
+            cause=causes[position],
+            ended_by=None
+            if operation[position] < 0
+            else trace.names[trace.ops.name[operation[position]]],
+        )
+        if row[position] >= 0
+        else None
+        for position in range(len(gaps))
+    ]
 
 
 def _sync_calls(

@@ -115,7 +115,8 @@ def _compute(recorded: Recorded) -> _Compute:
     rows = np.flatnonzero((ops.kind == Kind.COMPUTE) & (length_ns > 0) & (owner >= 0))
     beside_ns = comm.length_in(ops.start_ns[rows], ops.end_ns[rows])
     what = ops.name[rows].astype(np.int64) * 2 + ops.in_backward[rows]
-    sort = np.unique(what, return_inverse=True)[1].reshape(-1)
+    used = np.bincount(what, minlength=1) > 0
+    sort = (np.cumsum(used) - 1)[what]
     return _Compute(
         name=ops.name[rows],
         sort=sort,
@@ -129,7 +130,7 @@ def _compute(recorded: Recorded) -> _Compute:
 
 def _places(owner: NDArray[np.intp], sort: NDArray[np.intp]) -> IntArray:
     """Return how many of its sort ran before each kernel in its step."""
-    order = np.lexsort((sort, owner))
+    order = np.argsort(owner * (int(sort.max(initial=0)) + 1) + sort, kind="stable")
     new = np.ones(order.size, np.bool_)
     new[1:] = (np.diff(owner[order]) != 0) | (np.diff(sort[order]) != 0)
     at = np.arange(order.size)
@@ -146,8 +147,9 @@ def _steady_medians(
     length_ns = compute.length_ns[rows][order]
     calls = np.bincount(compute.sort[rows], minlength=sorts)
     first = np.cumsum(calls) - calls
-    pairs = np.unique(np.stack((compute.sort[rows], compute.place[rows])), axis=1)
-    known = np.flatnonzero(np.bincount(pairs[0], minlength=sorts) >= LEAST_PLACES)
+    places = compute.place.max(initial=0) + 1
+    used = np.unique(compute.sort[rows] * places + compute.place[rows]) // places
+    known = np.flatnonzero(np.bincount(used, minlength=sorts) >= LEAST_PLACES)
     low, middle, high = (
         length_ns[first[known] + (tenths * (calls[known] - 1)) // 10] for tenths in (1, 5, 9)
     )
