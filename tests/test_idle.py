@@ -187,6 +187,18 @@ def test_how_a_step_was_launched():
     assert (found.interval_ns, found.call_ns) == (200_000, 5_000)
 
 
+def test_launches_are_apart_on_one_thread_and_graphs_are_launched_once():
+    """Three nodes of a graph, a kernel 400 µs later, and one of another thread."""
+    found = only(
+        trace(
+            *(("compute", start, start + 10, 100) for start in (110, 120, 130)),
+            ("compute", 510, 520, 500),
+            ("compute", 1510, 1520, 1500, True, 9),
+        )
+    )
+    assert found.launching.interval_ns == 400_000
+
+
 @st.composite
 def recordings(draw):
     """State steps of kernels and copies, launched by two threads that do other things, too."""

@@ -187,3 +187,56 @@ def test_a_copy_whose_call_returned_after_it_was_a_blocking_one(returned, expect
         )
     )
     assert parts(found) == expected
+
+
+def test_a_copy_whose_call_took_long_but_returned_before_it_did_not_block():
+    """
+    gpu      ##..mm##
+    host     L.MMMM..    M: cudaMemcpyAsync, which returns while the copy runs
+    """
+    found = only(
+        trace(
+            ("compute", 0, 1000, 0),
+            ("mem", 1100, 1300, 950),
+            ("compute", 1300, 2000, 1250),
+            host=[call(0, 5), call(950, 1200, "cudaMemcpyAsync"), call(1250, 1259)],
+        )
+    )
+    assert parts(found) == [0, 0, 100, 0]
+
+
+@pytest.mark.parametrize(("called", "expected"), [(1960, [0, 50, 545, 0]), (1961, [0, 0, 595, 0])])
+def test_any_call_may_return_after_a_very_short_copy(called, expected):
+    found = only(
+        trace(
+            ("compute", 0, 2000, 0),
+            ("mem", 2000, 2005, called),
+            ("compute", 2600, 4000, 2590),
+            host=[
+                call(0, 5),
+                call(called, 2010, "cudaMemcpyAsync"),
+                operator(2010, 2590),
+                call(2590, 2599),
+            ],
+        )
+    )
+    assert parts(found) == expected
+
+
+def test_a_thread_that_only_copies_does_not_matter():
+    """The thread that brings the next batch waits for its own copies."""
+    found = only(
+        trace(
+            ("compute", 0, 2000, 0),
+            ("mem", 500, 600, 490, False, 7),
+            ("compute", 6000, 8000, 5990),
+            host=[
+                call(0, 5),
+                operator(100, 5995),
+                call(5990, 5998),
+                call(490, 495, "cudaMemcpyAsync", thread=7),
+                sync(500, 6000, thread=7),
+            ],
+        )
+    )
+    assert parts(found) == [0, 0, 4000, 0]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from traces import trace
 
-from ddptrace.metrics.hotspots import hotspots
+from ddptrace.metrics.hotspots import copies, hotspots
 from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.slowdown import Slowdown, slowdowns
 
@@ -94,6 +94,16 @@ def test_most_of_a_kernel_must_be_beside_communication(comm, beside):
     assert found.beside == beside
 
 
+def test_a_kernel_that_is_partly_beside_communication_tells_nothing():
+    """
+    compute  ###......######.##
+    comm     .........########.    the last kernel is longer, and half of it beside
+    """
+    partly = [("compute", at, at + 150) for at in (3000, 4000, 5000)]
+    rows = [*ALONE, *beside(176), *partly, *(("comm", at, at + 75) for _, at, _ in partly)]
+    assert only(*rows).compared == 3
+
+
 def test_forward_kernels_are_not_compared_with_backward_ones():
     assert only(*ALONE, *beside(176, backward=True)).compared == 0
 
@@ -133,3 +143,23 @@ def test_hotspots_are_the_names_with_the_most_time():
 
 def test_a_step_without_compute_has_no_hotspots():
     assert hotspots(Recorded.of(trace(("comm", 0, 100))), 0) == []
+
+
+def test_copies_are_told_by_what_of_them_nothing_hides():
+    """
+    compute  ####.......
+    comm     .......##..
+    mem      ..####.####    the first is exposed for 200 µs, the second for 200
+    """
+    recording = named(
+        trace(("compute", 0, 400), ("mem", 200, 600), ("comm", 700, 900), ("mem", 700, 1100)),
+        *("gemm", "DtoH", "all_reduce", "DtoH"),
+    )
+    (found,) = copies(Recorded.of(recording), 0)
+    assert (found.name, found.calls) == ("DtoH", 2)
+    assert (found.total_ns, found.exposed_ns) == (800_000, 400_000)
+
+
+def test_hidden_copies_are_not_told():
+    recording = trace(("compute", 0, 400), ("mem", 100, 300))
+    assert copies(Recorded.of(recording), 0) == []
