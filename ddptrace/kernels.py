@@ -78,6 +78,11 @@ ENDS_TOGETHER = frozenset({"all_reduce", "reduce_scatter", "all_gather", "all_to
 GRADIENT_OPERATIONS = frozenset({"all_reduce", "reduce_scatter", "reduce"})
 _LAUNCH_CALL = re.compile(r"(?:cuda|cu|hip)(?:Ext)?(?:Module)?Launch(?!HostFunc)", re.IGNORECASE)
 _GRAPH_LAUNCH_CALL = re.compile(r"(?:cuda|cu|hip)GraphLaunch", re.IGNORECASE)
+_SYNC_CALL = re.compile(
+    r"(?:cuda|cu|hip)(?:(?:Stream|Device|Event|Ctx|Thread)Synchronize"
+    r"|Memcpy(?!\w*Async)|Free(?!\w*Async)|MemFree(?!\w*Async))"
+)
+_LOADER = re.compile(r"enumerate\(DataLoader\)|\w*\.?(?:_next_data|train_dataloader_next)\b")
 _STEP_MARK = re.compile(r"ProfilerStep\s*#\s*(\d+)")
 # What torch.autograd.profiler.emit_nvtx adds to the names of ranges.
 _RANGE_TAIL = r"(?:, (?:seq|op_id|sizes|input_op_ids|stashed)\b.*)?"
@@ -234,6 +239,16 @@ def is_launch_call(name: str) -> bool:
 def is_graph_launch(name: str) -> bool:
     """Tell whether a runtime or driver call launches a whole CUDA graph."""
     return _GRAPH_LAUNCH_CALL.match(name) is not None
+
+
+def is_sync_call(name: str) -> bool:
+    """Tell whether a runtime or driver call returns only after work of the GPU has ended."""
+    return _SYNC_CALL.match(name) is not None
+
+
+def is_loader(name: str) -> bool:
+    """Tell whether a host range is that of fetching the next batch from a data loader."""
+    return _LOADER.search(name) is not None
 
 
 def step_number(name: str) -> int | None:

@@ -140,3 +140,42 @@ def test_kernels_on_whole_numbers_are_known_by_their_names(name, answer):
 )  # fmt: skip
 def test_types_of_whole_numbers_are_those_of_no_gradient(dtype, answer):
     assert kernels.is_integer_type(dtype) is answer
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks"),
+    [
+        ("cudaStreamSynchronize", True),
+        ("cudaDeviceSynchronize_v3020", True),
+        ("cudaEventSynchronize", True),
+        ("cuCtxSynchronize", True),
+        ("hipStreamSynchronize", True),
+        ("cudaMemcpy", True),
+        ("cuMemcpyDtoH_v2", True),
+        ("cudaFree", True),
+        ("cuMemFree_v2", True),
+        ("cudaMemcpyAsync", False),
+        ("cudaMemcpy2DAsync_v3020", False),
+        ("cudaFreeAsync", False),
+        ("cudaMemsetAsync", False),
+        ("cudaEventQuery", False),
+        ("cudaStreamWaitEvent", False),
+        ("cudaLaunchKernel", False),
+    ],
+)
+def test_calls_that_return_only_when_the_gpu_is_done(name, blocks):
+    assert kernels.is_sync_call(name) is blocks
+
+
+@pytest.mark.parametrize(
+    ("name", "loads"),
+    [
+        ("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", True),
+        ("[pl][profile][_TrainingEpochLoop].train_dataloader_next", True),
+        ("_SingleProcessDataLoaderIter._next_data", True),
+        ("DistributedDataParallel.forward", False),
+        ("aten::item", False),
+    ],
+)
+def test_ranges_of_data_loaders(name, loads):
+    assert kernels.is_loader(name) is loads

@@ -12,24 +12,37 @@ import numpy as np
 from ddptrace.kernels import Kind
 from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.steps import StepMetrics, step_metrics
-from ddptrace.model import NEVER_NS, Collectives, Facts, Group, HostRanges, Mark, Ops, Run, Trace
+from ddptrace.model import (
+    NEVER_NS,
+    Collectives,
+    Facts,
+    Group,
+    HostKind,
+    HostRanges,
+    Mark,
+    Ops,
+    Run,
+    Trace,
+)
 
 KINDS = {"compute": Kind.COMPUTE, "comm": Kind.COMM, "mem": Kind.MEM}
 _NAMES = ("kernel", "all_reduce")
 
 
-def trace(*rows, marks=((0, 10**9),), rank=0, **facts) -> Trace:
-    """State a recording: rows are (kind, start, end[, launch[, backward]]) in µs, marks in µs.
+def trace(*rows, marks=((0, 10**9),), rank=0, host=(), **facts) -> Trace:
+    """State a recording: rows are (kind, start, end[, launch[, backward[, thread]]]), marks in µs.
 
     A row without launch was launched where it starts; a launch of None is no launch event. The last
     thing of a comm row may be a dict of what is told of it: op, group, size, part, seq, source,
     destination; the group is a name, or a `Group`. Marks are (start, end), or (start, end, number).
+    Host ranges are (kind, name, start, end[, thread]); threads are 0 where none is stated.
     """
     ordered = sorted(rows, key=lambda row: row[1])
     ops = [_row(row) for row in ordered]
     names = np.zeros(len(ops), np.int32)
     told = [op["told"] for op in ops if op["kind"] == Kind.COMM]
-    words = (*_NAMES, *sorted({each["op"] for each in told} - set(_NAMES)))
+    named = {each["op"] for each in told} | {name for _, name, *_ in host}
+    words = (*_NAMES, *sorted(named - set(_NAMES)))
     groups = tuple(dict.fromkeys(each["group"] for each in told if each["group"]))
     return Trace(
         rank=rank,
@@ -47,12 +60,12 @@ def trace(*rows, marks=((0, 10**9),), rank=0, **facts) -> Trace:
             stream=np.array([op["kind"] for op in ops], np.int64),
             correlation=np.arange(1, len(ops) + 1),
             launch_ns=np.array([op["launch"] for op in ops], np.int64),
-            thread=names.astype(np.int64),
+            thread=np.array([op["thread"] for op in ops], np.int64),
             collective=_rows(np.array([op["kind"] == Kind.COMM for op in ops], np.bool_)),
             in_graph=np.zeros(len(ops), np.bool_),
             in_backward=np.array([op["backward"] for op in ops], np.bool_),
         ),
-        host=no_host(),
+        host=_host(host, words),
         marks=tuple(
             Mark(number, f"ProfilerStep#{number}", start * 1000, end * 1000)
             for number, (start, end) in _numbered(marks)
@@ -113,6 +126,7 @@ def _row(row: tuple[Any, ...]) -> dict[str, Any]:
         "end": end * 1000,
         "launch": NEVER_NS if launch is None else launch * 1000,
         "backward": options.get(1, False),
+        "thread": options.get(2, 0),
         "told": _UNTOLD | told | {"group": _group(told.get("group"))},
     }
 
@@ -124,12 +138,17 @@ def step_rows(recording: Trace) -> list[StepMetrics]:
 
 def no_host() -> HostRanges:
     """State that nothing of the host was recorded."""
+    return _host((), ())
+
+
+def _host(rows, words) -> HostRanges:
+    ordered = sorted(rows, key=lambda row: row[2])
     return HostRanges(
-        start_ns=np.empty(0, np.int64),
-        end_ns=np.empty(0, np.int64),
-        name=np.empty(0, np.int32),
-        thread=np.empty(0, np.int64),
-        kind=np.empty(0, np.int8),
+        start_ns=np.array([start * 1000 for _, _, start, *_ in ordered], np.int64),
+        end_ns=np.array([end * 1000 for _, _, _, end, *_ in ordered], np.int64),
+        name=np.array([words.index(name) for _, name, *_ in ordered], np.int32),
+        thread=np.array([row[4] if len(row) > 4 else 0 for row in ordered], np.int64),
+        kind=np.array([HostKind[kind.upper()] for kind, *_ in ordered], np.int8),
     )
 
 

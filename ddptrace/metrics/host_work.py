@@ -1,0 +1,154 @@
+"""What the host threads that launch kernels did, to tell why the GPU had nothing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddptrace import kernels
+from ddptrace.intervals import IntArray, Intervals
+from ddptrace.kernels import Kind
+from ddptrace.model import NEVER_NS, HostKind, HostRanges, Ops, Trace
+
+Told: TypeAlias = Literal["operators", "calls", "launches"]
+"""What the recording tells of the host: its operators and calls, its calls, or only launches."""
+
+BLOCKING_COPY_NS = 50_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Syncs:
+    """The calls that blocked the host until work of the GPU had ended, sorted by start.
+
+    `operator` is the outermost operator around the call; both it and `name` index `Trace.names`,
+    -1 for no operator.
+    """
+
+    start_ns: IntArray
+    end_ns: IntArray
+    name: NDArray[np.int32]
+    operator: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostWork:
+    """What the threads that launch kernels did, as one: one of them often waits for another.
+
+    `active` is the time in operators and calls, `loader` that in a data loader's own ranges (None
+    where none was recorded). `call_end_ns` holds for each operation the end of the call that
+    launched it: its start where the call is not known, NEVER_NS where no launch is.
+    """
+
+    told: Told
+    active: Intervals
+    loader: Intervals | None
+    syncs: Syncs
+    operator_start_ns: IntArray
+    call_end_ns: IntArray
+
+
+def host_work(trace: Trace) -> HostWork:
+    """Return what the threads that launch the kernels of a recording did."""
+    ops, host = trace.ops, trace.host
+    launched = ops.launch_ns != NEVER_NS
+    threads = np.unique(ops.thread[launched & (ops.kind != Kind.MEM)])
+    mine = np.isin(host.thread, threads)
+    is_call = mine & (host.kind == HostKind.CALL)
+    is_operator = mine & (host.kind == HostKind.OPERATOR)
+    is_operator &= ~_named(trace, kernels.is_wrapper, host.name)
+    at_work = is_call | is_operator
+    active = Intervals.union_of(host.start_ns[at_work], host.end_ns[at_work])
+    if not is_call.any():
+        active |= Intervals.union_of(ops.launch_ns[launched], ops.launch_ns[launched] + 1)
+    call_end_ns = _call_ends(ops, host)
+    loading = _rows(host, mine & _named(trace, kernels.is_loader, host.name))
+    return HostWork(
+        told="operators" if is_operator.any() else "calls" if is_call.any() else "launches",
+        active=active,
+        loader=Intervals.union_of(loading.start_ns, loading.end_ns) if len(loading) else None,
+        syncs=_syncs(trace, is_call, is_operator, call_end_ns),
+        operator_start_ns=host.start_ns[is_operator],
+        call_end_ns=call_end_ns,
+    )
+
+
+def _rows(host: HostRanges, rows: NDArray[np.bool_]) -> HostRanges:
+    return HostRanges(
+        host.start_ns[rows],
+        host.end_ns[rows],
+        host.name[rows],
+        host.thread[rows],
+        host.kind[rows],
+    )
+
+
+def _named(trace: Trace, test: Callable[[str], bool], name: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Tell which of the names pass a test; each that is used is asked once."""
+    passed = np.zeros(len(trace.names), np.bool_)
+    used = np.flatnonzero(np.bincount(name, minlength=1))
+    passed[used] = [test(trace.names[code]) for code in used]
+    return passed[name]
+
+
+def _call_ends(ops: Ops, host: HostRanges) -> IntArray:
+    """Return when the calls that launched the operations returned."""
+    is_call = host.kind == HostKind.CALL
+    start_ns, end_ns, thread = host.start_ns[is_call], host.end_ns[is_call], host.thread[is_call]
+    end_of: IntArray = ops.launch_ns.copy()
+    first = np.searchsorted(start_ns, ops.launch_ns)
+    # Calls of other threads may begin in the same nanosecond: a few places are enough.
+    for row in (first + 2, first + 1, first):
+        inside = row < start_ns.size
+        row = np.where(inside, row, 0)
+        if start_ns.size:
+            same = inside & (start_ns[row] == ops.launch_ns) & (thread[row] == ops.thread)
+            end_of = np.where(same, end_ns[row], end_of)
+    return end_of
+
+
+def _syncs(
+    trace: Trace,
+    is_call: NDArray[np.bool_],
+    is_operator: NDArray[np.bool_],
+    call_end_ns: IntArray,
+) -> Syncs:
+    host = trace.host
+    blocking = _named(trace, kernels.is_sync_call, host.name)
+    blocking |= _blocking_copies(trace.ops, host, call_end_ns)
+    found = _rows(host, blocking & is_call)
+    around = np.full(len(found), -1, np.int32)
+    for thread in np.unique(found.thread):
+        operators = _rows(host, is_operator & (host.thread == thread))
+        here = found.thread == thread
+        around[here] = _operators_around(found.start_ns[here], operators)
+    return Syncs(found.start_ns, found.end_ns, found.name, around)
+
+
+def _blocking_copies(ops: Ops, host: HostRanges, call_end_ns: IntArray) -> NDArray[np.bool_]:
+    """Tell which ranges may be calls that returned only when the copy that they launched was over.
+
+    Copies from and to pageable memory do so, under a name that says the opposite. Short ones are
+    over before any call returns.
+    """
+    waited = (ops.kind == Kind.MEM) & (ops.launch_ns != NEVER_NS) & (call_end_ns >= ops.end_ns)
+    waited &= call_end_ns - ops.launch_ns >= BLOCKING_COPY_NS
+    found = np.zeros(len(host), np.bool_)
+    if waited.any():
+        found = np.isin(host.start_ns, ops.launch_ns[waited])
+    return found
+
+
+def _operators_around(moment_ns: IntArray, operators: HostRanges) -> NDArray[np.int32]:
+    """Return the outermost of one thread's operators around each moment; -1 for none."""
+    if not len(operators):
+        return np.full(moment_ns.size, -1, np.int32)
+    reach = np.maximum.accumulate(operators.end_ns)
+    outer = np.flatnonzero(np.concatenate(([True], operators.start_ns[1:] >= reach[:-1])))
+    row = np.searchsorted(operators.start_ns[outer], moment_ns, side="right") - 1
+    place = outer[np.maximum(row, 0)]
+    inside = (row >= 0) & (moment_ns < operators.end_ns[place])
+    return np.where(inside, operators.name[place], -1).astype(np.int32)
