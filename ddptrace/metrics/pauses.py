@@ -77,8 +77,10 @@ def _kernel_launches(recorded: Recorded) -> tuple[NDArray[np.intp], IntArray, In
     kernel = (owner >= 0) & (ops.kind != Kind.MEM)
     if not kernel.any():
         kernel = owner >= 0
-    order = np.flatnonzero(kernel)
-    order = order[np.lexsort((ops.launch_ns[order], owner[order]))]
-    step, first = np.unique(owner[order], return_index=True)
-    last = np.append(first[1:], order.size) - 1
-    return step, ops.launch_ns[order[first]], ops.launch_ns[order[last]]
+    launch_ns, step = ops.launch_ns[kernel], owner[kernel]
+    used = np.flatnonzero(np.bincount(step))
+    first_ns = np.full(used[-1] + 1, np.iinfo(np.int64).max)
+    last_ns = np.full(used[-1] + 1, NEVER_NS)
+    np.minimum.at(first_ns, step, launch_ns)
+    np.maximum.at(last_ns, step, launch_ns)
+    return used, first_ns[used], last_ns[used]
