@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 
 from ddptrace.diagnosis.finding import Diagnosis
-from ddptrace.diagnosis.headline import ALL_PARTIAL, headline, of_step
-from ddptrace.diagnosis.straggler import straggler
+from ddptrace.diagnosis.headline import ALL_PARTIAL, of_step
+from ddptrace.diagnosis.verdict import diagnose
 from ddptrace.errors import RunError, UsageError
 from ddptrace.metrics.bucket_summary import Bucket, BucketFacts, bucket_facts, bucket_list
 from ddptrace.metrics.clocks import RankClock
@@ -28,7 +28,7 @@ from ddptrace.metrics.recording import (
 )
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.metrics.stragglers import Stragglers
-from ddptrace.metrics.summary import Summary, longest_by_step, median_step_ns
+from ddptrace.metrics.summary import Summary, longest_by_step
 from ddptrace.metrics.timeline import RankTimeline, clipped, rank_timeline
 from ddptrace.metrics.unmatched import unmatched_counts, unmatched_warnings
 from ddptrace.model import Device, Run, Source, Trace, Warn
@@ -134,11 +134,7 @@ def report_of(measured: Measured) -> Report:
         steps=sorted(steps, key=lambda row: (row.rank, row.start_ns)),
         collectives=collectives,
         summary=summary,
-        diagnosis=Diagnosis(
-            None,
-            headline(counted, summary),
-            straggler(measured.stragglers, median_step_ns(counted, summary)),
-        ),
+        diagnosis=diagnose(measured),
         timeline=Timeline(
             [
                 rank_timeline(measured.recordings[rank][number], base, number)
@@ -189,7 +185,7 @@ def only_step(report: Report, step: int) -> Report:
     return replace(
         report,
         steps=rows,
-        diagnosis=replace(report.diagnosis, headline=f"step {sentence}"),
+        diagnosis=replace(report.diagnosis, where=f"step {sentence}"),
         timeline=None if report.timeline is None else _timeline_of(report.timeline, rows),
     )
 

@@ -107,7 +107,7 @@ def test_the_median_step_is_recorded_and_the_lower_one_of_two():
     report = analyze(run(steps_of(1, 100, 300, 200, 400)))
     assert report.summary.median_step == 3
     assert report.summary.step_ns.median == 250_000
-    assert report.diagnosis.headline.startswith("median step 3 ")
+    assert report.diagnosis.where.startswith("median step 3 ")
 
 
 def test_step_time_is_that_of_the_longest_rank():
@@ -125,7 +125,7 @@ def test_without_marks_step_time_is_not_available():
     assert report.summary.step_ns is None
     assert report.summary.median_step is None
     assert report.steps[0].step_ns == 100_000
-    assert "not available" in report.diagnosis.headline
+    assert "not available" in report.diagnosis.where
     assert [warning.code for warning in report.run.warnings] == ["no_step_marks"]
 
 
@@ -145,15 +145,15 @@ def test_a_partial_rank_counts_in_no_total_and_gets_no_percentage():
 
 def test_when_every_rank_is_partial_there_is_no_step_to_show():
     report = analyze(run(steps_of(100, partial="is cut short")))
-    assert "%" not in report.diagnosis.headline
+    assert "%" not in report.diagnosis.where
     assert report.summary.step_ns is None
     assert report.summary.ranks == []
 
 
 def test_the_headline_has_shares_only_when_every_part_is_known():
-    whole = analyze(run(trace(("compute", 0, 75), ("comm", 75, 100)))).diagnosis.headline
+    whole = analyze(run(trace(("compute", 0, 75), ("comm", 75, 100)))).diagnosis.where
     assert "compute 0.07 ms (75.0 %)" in whole or "compute 0.08 ms (75.0 %)" in whole
-    unknown = analyze(run(trace(("compute", 0, 75), comm_missing=True))).diagnosis.headline
+    unknown = analyze(run(trace(("compute", 0, 75), comm_missing=True))).diagnosis.where
     assert "%" not in unknown
     assert "exposed communication unknown" in unknown
 
@@ -167,7 +167,7 @@ def test_one_step_can_be_picked():
 
 def test_headline_and_timeline_are_those_of_the_picked_step():
     picked = only_step(analyze(run(steps_of(100, 200), steps_of(150, 120, rank=1))), 1)
-    assert picked.diagnosis.headline.startswith("step 1 (rank 0, its longest) took 0.20 ms")
+    assert picked.diagnosis.where.startswith("step 1 (rank 0, its longest) took 0.20 ms")
     assert [recording.compute for recording in picked.timeline.recordings] == [
         [(100_000, 300_000)], [(150_000, 270_000)]
     ]  # fmt: skip

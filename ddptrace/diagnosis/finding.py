@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from ddptrace.diagnosis.ledger import Ledger
+
+Confidence: TypeAlias = Literal["high", "medium", "low"]
 
 LISTED_PART = 0.01
 """A finding is listed when it costs this part of the median step at least."""
+VERDICT_PART = 0.05
+"""The costliest finding is the verdict when it costs this part of the median step at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +26,10 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One cause that costs time, with what it costs a step and what to try."""
+    """One cause, with what it costs a step in ns, where, and what to try.
+
+    `cost_ns` is None for what costs nothing that can be told: advice, and what is no fault.
+    """
 
     code: str
     cost_ns: int | None
@@ -30,8 +40,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The sentence about the median step; `bottleneck` is None where no verdict was made."""
+    """The verdict on a run: `bottleneck` is the costliest cause, or how it is without one.
+
+    `headline` says it in one sentence, `where` says where the median step (or the chosen one)
+    went, `confidence` and `reason` how sure the verdict is. `ledger` has the
+    median step of every rank, whose parts add up to it.
+    """
 
     bottleneck: str | None
     headline: str
     findings: list[Finding]
+    where: str = ""
+    confidence: Confidence | None = None
+    reason: str | None = None
+    ledger: list[Ledger] = field(default_factory=list)

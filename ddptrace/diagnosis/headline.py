@@ -1,16 +1,18 @@
-"""The one sentence on where a step went."""
+"""The one sentence on what holds a run back, and where a step went."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ddptrace.diagnosis.finding import Finding
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.metrics.summary import Summary, longest_by_step
+from ddptrace.wording import ranges
 
 ALL_PARTIAL = "no whole recording: every rank here is partial, so there is no step to show"
 
 
-def headline(rows: Sequence[StepMetrics], summary: Summary) -> str:
+def where(rows: Sequence[StepMetrics], summary: Summary) -> str:
     """Return one sentence on where the median step went, on the rank on which it took longest."""
     longest = longest_by_step(rows)
     if summary.median_step is not None:
@@ -44,3 +46,13 @@ def _parts(row: StepMetrics) -> str:
     ]
     words += [f"{name} unknown" for name in parts if name not in known]
     return f"{step_ns / 1e6:.2f} ms: {', '.join(words)}"
+
+
+def verdict_sentence(verdict: Finding, step_ns: int | None) -> str:
+    """Return what holds the step back, what that costs and where, and what to try."""
+    if verdict.cost_ns is None or not step_ns:
+        return f"{verdict.code}: {verdict.advice}"
+    share = 100 * verdict.cost_ns / step_ns
+    cost = f"{verdict.cost_ns / 1e6:.2f} of {step_ns / 1e6:.2f} ms a step ({share:.1f} %)"
+    where = f" on rank {ranges(verdict.ranks)}" if verdict.ranks else ""
+    return f"{verdict.code} costs {cost}{where}: {verdict.advice}"

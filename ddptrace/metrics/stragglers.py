@@ -128,20 +128,25 @@ def _nobody(unknown: str | None, steps: list[StepStraggler]) -> Stragglers:
 
 def _why_unknown(collected: Collected) -> str | None:
     """Return why nobody can be named whatever the waits; None when somebody can."""
-    ranks_of: dict[str, list[int]] = defaultdict(list)
-    for rank, recordings in collected.recordings.items():
-        gpu = recordings[0].trace.facts.gpu
-        if gpu is not None:
-            ranks_of[gpu].append(rank)
-    shared = [ranks for ranks in ranks_of.values() if len(ranks) > 1]
+    shared = sharing_ranks(collected)
     if shared:
-        return f"ranks {ranges(shared[0])} share one GPU and take turns on it"
+        return f"ranks {ranges(shared)} share one GPU and take turns on it"
     if len(collected.matching.ranks) < 2:
         return "only one rank is recorded"
     if not len(collected.matching):
         return "no communication was recorded"
     between = (collected.is_there.sum(axis=1) > 1) & collected.matching.is_matched
     return None if between.any() else "no collective of the ranks could be matched"
+
+
+def sharing_ranks(collected: Collected) -> list[int]:
+    """Return ranks that are known to run on one GPU; none when each has its own."""
+    ranks_of: dict[str, list[int]] = defaultdict(list)
+    for rank, recordings in collected.recordings.items():
+        gpu = recordings[0].trace.facts.gpu
+        if gpu is not None:
+            ranks_of[gpu].append(rank)
+    return next((ranks for ranks in ranks_of.values() if len(ranks) > 1), [])
 
 
 def _steps(collected: Collected) -> list[NDArray[np.intp]]:

@@ -129,6 +129,7 @@ def _top(report: Report) -> Iterator[str]:
     )
     yield f'<dl class="run">{facts}</dl>'
     yield f'<p class="headline">{escape(report.diagnosis.headline)}</p>'
+    yield f"<p>{escape(report.diagnosis.where)}</p>"
     times = report.summary.step_ns
     if times is not None:
         yield (

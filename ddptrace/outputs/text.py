@@ -42,6 +42,7 @@ def render(
     console.print(Text(_run_line(report), style="dim"))
     console.print()
     console.print(Text(report.diagnosis.headline, style="bold"))
+    console.print(Text(report.diagnosis.where))
     steps = rows_by_step(report, step)
     columns = columns_of(steps)
     for number, rows in steps.items():

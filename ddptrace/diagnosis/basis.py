@@ -1,0 +1,79 @@
+"""What every rule looks at: a measured run with the causes of its steps, and the limits."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from ddptrace.diagnosis.finding import LISTED_PART
+from ddptrace.diagnosis.ledger import Causes, causes
+from ddptrace.metrics.measured import Measured
+from ddptrace.metrics.recorded import Recorded
+from ddptrace.metrics.summary import median_step_ns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Basis:
+    """A run to judge. `counted` are the causes of the steps that count, of all ranks.
+
+    `step_ns` is the time of the median step, None without step marks; `limit_ns` is what a finding
+    has to cost to be listed, 0 where there is no step to hold it against.
+    """
+
+    measured: Measured
+    counted: list[Causes]
+    step_ns: int | None
+
+    @classmethod
+    def of(cls, measured: Measured) -> Basis:
+        """Return what rules look at for a run."""
+        kept = {id(row) for row in measured.counted}
+        found = [one for rows in causes(measured) for one in rows if id(one.row) in kept]
+        return cls(measured, found, median_step_ns(measured.counted, measured.summary))
+
+    @property
+    def limit_ns(self) -> int:
+        """What a finding has to cost to be listed."""
+        return round(LISTED_PART * (self.step_ns or 0))
+
+    def recorded(self, rank: int) -> list[Recorded]:
+        """Return the recordings that figures of a rank come from."""
+        return list(self.measured.recordings[rank])
+
+    def cost(self, of: Callable[[Causes], int | None]) -> Cost | None:
+        """Return what something costs: the median over a rank's steps, of the rank with the most.
+
+        None when it is known of no step.
+        """
+        by_rank: dict[int, list[int]] = defaultdict(list)
+        for one in self.counted:
+            cost_ns = of(one)
+            if cost_ns is not None:
+                by_rank[one.row.rank].append(cost_ns)
+        if not by_rank:
+            return None
+        return Cost({rank: int(median(mine)) for rank, mine in by_rank.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What something costs a step of each rank, in ns."""
+
+    by_rank: Mapping[int, int]
+
+    @property
+    def ns(self) -> int:
+        """The largest cost."""
+        return max(self.by_rank.values())
+
+    @property
+    def rank(self) -> int:
+        """The rank that it costs most."""
+        return min(self.by_rank, key=lambda rank: (-self.by_rank[rank], rank))
+
+    def ranks(self, limit_ns: int) -> list[int]:
+        """Return the ranks that it costs at least so much, rising."""
+        found = [rank for rank, ns in self.by_rank.items() if ns >= limit_ns]
+        return sorted(found)

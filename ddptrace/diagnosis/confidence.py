@@ -1,0 +1,74 @@
+"""How sure a verdict is, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ddptrace.diagnosis.basis import Basis
+from ddptrace.diagnosis.finding import VERDICT_PART, Confidence, Finding
+from ddptrace.metrics.recording import SLOWED_RATIO, figures_part, recording, run_parts
+from ddptrace.metrics.stragglers import sharing_ranks
+from ddptrace.wording import ranges
+
+_OF_THE_HOST = frozenset({"launch_bound", "sync_wait", "input_stall"})
+_OF_LINKS = frozenset({"comm_bandwidth", "comm_latency", "bucket_schedule"})
+NEAR_RATIO = 0.8
+FEW_STEPS = 3
+
+
+def confidence(
+    basis: Basis, verdict: Finding, causes: Sequence[Finding]
+) -> tuple[Confidence | None, str | None]:
+    """Return how sure the verdict of a run is, with the reason; None where there is none."""
+    if verdict.code == "unknown":
+        return None, verdict.advice
+    low = _why_low(basis, verdict)
+    if low is not None:
+        return "low", low
+    medium = _why_medium(basis, verdict, causes)
+    return ("high", "nothing speaks against it") if medium is None else ("medium", medium)
+
+
+def _why_low(basis: Basis, verdict: Finding) -> str | None:
+    run, late = basis.measured.run, basis.measured.stragglers
+    if verdict.code == "straggler" and late.confidence == "low":
+        return late.reason
+    slowed = _slowed(basis)
+    of_host = verdict.code in _OF_THE_HOST or (verdict.code == "straggler" and late.cause == "host")
+    if slowed is not None and of_host:
+        return f"recording made steps {100 * slowed:.0f} % longer, and the host is what it slows"
+    if run.partial_ranks:
+        return f"rank {ranges(run.partial_ranks)} was not recorded whole"
+    shared = sharing_ranks(basis.measured.collected)
+    if shared and verdict.code in _OF_LINKS:
+        return f"ranks {ranges(shared)} share one GPU, and transfers hold the turns of others"
+    return None
+
+
+def _why_medium(basis: Basis, verdict: Finding, causes: Sequence[Finding]) -> str | None:
+    run = basis.measured.run
+    if run.missing_ranks:
+        return f"rank {ranges(run.missing_ranks)} is not recorded"
+    steps = {one.row.step for one in basis.counted}
+    if len(steps) < FEW_STEPS:
+        return f"{len(steps)} step{'' if len(steps) == 1 else 's'} counted, which are few"
+    costs = [one.cost_ns or 0 for one in causes]
+    if verdict.cost_ns is None:
+        near = basis.step_ns is not None and max(costs, default=0) >= (
+            NEAR_RATIO * VERDICT_PART * basis.step_ns
+        )
+        return f"{causes[0].code} costs nearly enough to be the verdict" if near else None
+    if len(costs) > 1 and costs[1] >= NEAR_RATIO * costs[0]:
+        return f"{causes[1].code} costs nearly as much"
+    return None
+
+
+def _slowed(basis: Basis) -> float | None:
+    """Return by how much recording made the steps longer, where that is more than a little."""
+    run = basis.measured.run
+    cost, part = recording(run), figures_part(run_parts(run))
+    if cost is None:
+        return None
+    ratios = [one.slowdown_ratio for one in cost.parts if one.part == part]
+    known = [ratio for ratio in ratios if ratio is not None]
+    return max(known) if known and max(known) > SLOWED_RATIO else None

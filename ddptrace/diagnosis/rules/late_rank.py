@@ -1,0 +1,42 @@
+"""A late rank: the others wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddptrace.diagnosis.basis import Basis
+from ddptrace.diagnosis.finding import Evidence, Finding
+from ddptrace.metrics.stragglers import NOISE_NS
+
+_ADVICE = {
+    "compute": "its GPU computes longer than the others': compare its kernels, batch sizes and "
+    "GPU clock with another rank's",
+    "input": "its host launches nothing at the start of a step: look at its data loading, and give "
+    "each rank as much of it",
+    "host": "its GPU idles while its host does something else: look for other processes on its "
+    "cores, calls that wait for the GPU, or work that only this rank does",
+    None: "nothing recorded explains it: record the hosts of all ranks, and compare this one's",
+}
+
+
+def straggler(basis: Basis) -> Iterator[Finding]:
+    """Give the finding that others wait for a rank: their exposed waiting."""
+    late = basis.measured.stragglers
+    if late.rank is None or late.cost_ns is None or late.late_ns is None:
+        return
+    if late.cost_ns < max(basis.limit_ns, 1):
+        return
+    those = [step for step in late.steps if step.rank == late.rank]
+    yield Finding(
+        code="straggler",
+        cost_ns=late.cost_ns,
+        ranks=[late.rank],
+        evidence=[
+            Evidence("exposed_wait_ns", late.cost_ns, basis.limit_ns),
+            Evidence("late_ns", late.late_ns, NOISE_NS),
+            Evidence("led", late.led, None),
+            Evidence("collectives", late.collectives, None),
+            Evidence("steps_late", len(those), None),
+        ],
+        advice=f"rank {late.rank}: {_ADVICE[late.cause]}",
+    )

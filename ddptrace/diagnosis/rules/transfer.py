@@ -1,0 +1,125 @@
+"""Transfers that are exposed: the schedule's matter, the link's bandwidth, or fixed cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from statistics import median
+
+from ddptrace.diagnosis.basis import Basis, Cost
+from ddptrace.diagnosis.finding import Evidence, Finding
+from ddptrace.diagnosis.ledger import Causes
+from ddptrace.metrics.transfers import links
+
+
+def comm_bandwidth(basis: Basis) -> Iterator[Finding]:
+    """Give the finding that transfers take longer than what they could be hidden under."""
+    cost = _cost(basis, lambda one: one.ledger.comm_bandwidth_ns if one.ledger else None)
+    if cost is None:
+        return
+    rank = cost.rank
+    yield Finding(
+        code="comm_bandwidth",
+        cost_ns=cost.ns,
+        ranks=cost.ranks(basis.limit_ns),
+        evidence=[
+            Evidence("comm_bandwidth_ns", cost.ns, basis.limit_ns),
+            Evidence("transfer_ns", _of_rank(basis, rank, "transfer_ns"), None),
+            Evidence("available_ns", _of_rank(basis, rank, "available_ns"), None),
+            Evidence("bandwidth_gb_s", _bandwidth(basis), None),
+        ],
+        advice="send less or over a faster link: gradients as bf16 (a communication hook), "
+        "reduce every few micro-batches (no_sync), check that NCCL uses NVLink or RDMA "
+        "(NCCL_DEBUG=INFO) rather than shared memory or TCP",
+    )
+
+
+def comm_latency(basis: Basis) -> Iterator[Finding]:
+    """Give the finding that collectives cost time however little they carry."""
+    cost = _cost(basis, lambda one: one.ledger.comm_latency_ns if one.ledger else None)
+    if cost is None:
+        return
+    rank = cost.rank
+    sizes = basis.measured.collected.matching.size_bytes
+    yield Finding(
+        code="comm_latency",
+        cost_ns=cost.ns,
+        ranks=cost.ranks(basis.limit_ns),
+        evidence=[
+            Evidence("comm_latency_ns", cost.ns, basis.limit_ns),
+            Evidence("collectives", _of_rank(basis, rank, "collectives"), None),
+            Evidence("median_size_bytes", _median(sizes[sizes > 0].tolist()), None),
+            Evidence("fixed_ns", _fixed(basis), None),
+        ],
+        advice="send fewer, larger messages: raise bucket_cap_mb, or group small collectives",
+    )
+
+
+def bucket_schedule(basis: Basis) -> Iterator[Finding]:
+    """Give the finding that buckets could have been hidden, and came too late for it."""
+    cost = _cost(basis, lambda one: one.ledger.bucket_schedule_ns if one.ledger else None)
+    if cost is None:
+        return
+    rank = cost.rank
+    layout = basis.measured.buckets.layout
+    count = None if layout is None else len(layout.size_bytes)
+    yield Finding(
+        code="bucket_schedule",
+        cost_ns=cost.ns,
+        ranks=cost.ranks(basis.limit_ns),
+        evidence=[
+            Evidence("bucket_schedule_ns", cost.ns, basis.limit_ns),
+            Evidence("transfer_ns", _of_rank(basis, rank, "transfer_ns"), None),
+            Evidence("available_ns", _of_rank(basis, rank, "available_ns"), None),
+            Evidence("buckets", count, None),
+        ],
+        advice=_schedule_advice(count, _is_blocked(basis)),
+    )
+
+
+def _schedule_advice(buckets: int | None, is_blocked: bool) -> str:
+    if is_blocked:
+        return (
+            "a bucket waits for a parameter that is ready late: let DDP rebuild its buckets "
+            "(find_unused_parameters=False, or static_graph=True), or order the parameters of the "
+            "model as backward reaches them"
+        )
+    if buckets == 1:
+        return "one bucket cannot overlap with backward: lower bucket_cap_mb"
+    return (
+        "let the buckets start earlier: a smaller bucket_cap_mb starts the first one sooner and "
+        "leaves less for the end"
+    )
+
+
+def _is_blocked(basis: Basis) -> bool:
+    """Tell whether most buckets wait for the gradients of an earlier one."""
+    times = basis.measured.buckets.times.values()
+    known = [each for one in times for each in one.is_blocked.tolist() if each >= 0]
+    return bool(known) and sum(known) * 2 > len(known)
+
+
+def _cost(basis: Basis, of: Callable[[Causes], int | None]) -> Cost | None:
+    """Return a cost that is worth listing."""
+    cost = basis.cost(of)
+    return None if cost is None or cost.ns < max(basis.limit_ns, 1) else cost
+
+
+def _of_rank(basis: Basis, rank: int, name: str) -> int | None:
+    """Return the median of a figure of the transfers of a rank's steps."""
+    known = [one.transfer for one in basis.counted if one.row.rank == rank]
+    return _median([getattr(one, name) for one in known if one is not None])
+
+
+def _median(values: list[int]) -> int | None:
+    return int(median(values)) if values else None
+
+
+def _bandwidth(basis: Basis) -> float | None:
+    found = [line.bandwidth_gb_s for line in links(basis.measured.collected).values()]
+    known = [each for each in found if each is not None]
+    return min(known) if known else None
+
+
+def _fixed(basis: Basis) -> int | None:
+    found = [round(line.fixed_ns) for line in links(basis.measured.collected).values()]
+    return max(found) if found else None
