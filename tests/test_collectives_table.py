@@ -27,16 +27,17 @@ def text(report, *, step="median", collectives=True, **destination) -> str:
     )
 
 
-def two_ranks(steps=1) -> Report:
-    """
+def two_ranks(steps=1, op="all_gather") -> Report:
+    """State two ranks whose collectives, unless they are all-reduces, are no buckets.
+
     rank 0  compute  ###.......     comm  .#######..   waits 400 µs, 200 hidden, 500 exposed
     rank 1  compute  #####.....     comm  .....###..   300 µs, 0 hidden
     """
     first, second = [], []
     for number in range(steps):
         at = number * 1000
-        first += [("compute", at, at + 300), ("comm", at + 100, at + 800)]
-        second += [("compute", at, at + 500), ("comm", at + 500, at + 800)]
+        first += [("compute", at, at + 300), ("comm", at + 100, at + 800, {"op": op})]
+        second += [("compute", at, at + 500), ("comm", at + 500, at + 800, {"op": op})]
     marks = [(number * 1000, (number + 1) * 1000) for number in range(steps)]
     return analyze(run(trace(*first, marks=marks), trace(*second, marks=marks, rank=1)))
 
@@ -67,7 +68,7 @@ def test_without_the_option_there_is_no_such_table():
 def test_a_collective_has_the_figures_of_the_rank_that_they_are_worst_on():
     assert table(text(two_ranks())) == [
         ["#", "op", "MB", "ranks", "transfer", "wait", "exposed", "hidden", "busbw"],
-        ["0", "all_reduce", "-", "2", "0.300", "0.400 (0)", "0.500 (0)", "28.6 %", "-"],
+        ["0", "all_gather", "-", "2", "0.300", "0.400 (0)", "0.500 (0)", "28.6 %", "-"],
     ]
 
 
@@ -97,7 +98,8 @@ def test_groups_are_told_where_there_are_several():
 
 
 def test_what_is_not_known_is_a_dash():
-    alone = analyze(run(trace(("compute", 0, 300), ("comm", 100, 800)), world_size=2))
+    told = {"op": "all_gather"}
+    alone = analyze(run(trace(("compute", 0, 300), ("comm", 100, 800, told)), world_size=2))
     (_, row) = table(text(changed(alone, op=None, group_size=2)))
     assert row == ["0", "-", "-", "1 of 2", "-", "-", "0.500 (0)", "28.6 %", "-"]
     page = text(alone)
@@ -213,7 +215,7 @@ def test_no_line_is_wider_than_the_terminal(width):
 def test_a_usual_terminal_has_the_table_and_a_narrow_one_a_line_a_figure():
     assert "op " in text(two_ranks(), width=80)
     lines = text(two_ranks(), width=50).splitlines()
-    first = lines.index("# 0, all_reduce")
+    first = lines.index("# 0, all_gather")
     assert [line.split() for line in lines[first + 1 : first + 8]] == [
         ["MB", "-"],
         ["ranks", "2"],
