@@ -59,12 +59,13 @@ def test_what_was_not_measured_is_no_number(ending, tmp_path):
 
 def test_no_field_of_a_report_is_forgotten():
     """Who adds one decides where it is exported; see `told`."""
-    kept = {"run", "steps", "collectives", "summary", "diagnosis", "whatif", "schema", "stragglers"}
+    kept = {"run", "steps", "collectives", "summary", "diagnosis", "whatif", "schema"}
+    kept |= {"stragglers", "buckets"}
     assert {field.name for field in fields(Report)} == kept | {"timeline"}
     columns = {name for table in tables(full()) for name in table.columns}
     elsewhere = {
         *("ranks", "missing_ranks", "partial_ranks", "sources", "missing_reasons"),
-        *("unmatched_collectives", "warnings"),
+        *("unmatched_collectives", "warnings", "buckets", "clocks"),
     }
     assert {field.name for field in fields(RunFacts)} - elsewhere <= columns
 
@@ -110,6 +111,10 @@ def test_references_are_declared_and_indexed(tmp_path):
         "collective_ranks.collective_id": "collectives.id",
         "collective_ranks.step_id": "steps.id",
         "collective_ranks.rank": "ranks.rank",
+        "bucket_ranks.bucket": "buckets.bucket",
+        "bucket_ranks.rank": "ranks.rank",
+        "clocks.rank": "ranks.rank",
+        "clocks.reference": "ranks.rank",
         "stragglers.rank": "ranks.rank",
         "warnings.rank": "ranks.rank",
     }
