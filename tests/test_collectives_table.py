@@ -3,14 +3,16 @@
 import re
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 from traces import run, trace
 
 from ddptrace import analyze
+from ddptrace.metrics.bucket_rows import BucketOnRank
 from ddptrace.metrics.collective_rows import Collective, CollectiveOnRank
+from ddptrace.outputs.clocks import clock_lines
 from ddptrace.outputs.text import Destination, render
 from ddptrace.report import Report, only_step
 
@@ -90,6 +92,56 @@ def test_buckets_take_the_place_of_the_order_where_any_is_known():
     assert (later[0][0], later[1][0]) == ("#", "1")
 
 
+def bucket(**facts) -> BucketOnRank:
+    unknown = dict.fromkeys(field.name for field in fields(BucketOnRank))
+    return BucketOnRank(**(unknown | facts))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "queue", "held"),
+    [
+        ([{"queue_ns": 5000, "blocked": False, "backlog": False}, {}], "0.005 (0)", ""),
+        ([{"blocked": False}, {}], "-", ""),
+        ([{}, {}], "-", "-"),
+        ([{"queue_ns": 5000}, {"queue_ns": 9000, "backlog": True}], "0.009 (1)", "backlog"),
+        ([{"queue_ns": 5000}, {"blocked": True}], "0.005 (0)", "blocked"),
+        ([{"blocked": True, "backlog": True}, {}], "-", "both"),
+        ([{"blocked": True}, {"backlog": True}], "-", "both"),
+        ([{"queue_ns": 0, "backlog": False}, {}], "0.000", ""),
+    ],
+)
+def test_a_bucket_says_how_long_it_was_in_the_queue_and_what_held_it(ranks, queue, held):
+    report = two_ranks()
+    (one,) = report.collectives
+    on_ranks = [
+        replace(each, bucket=bucket(**facts)) for each, facts in zip(one.ranks, ranks, strict=True)
+    ]
+    made = replace(report, collectives=[replace(one, bucket=3, ranks=on_ranks)])
+    head, row = table(text(made))
+    assert head[-2:] == ["queue", "held"]
+    assert row[8:] == [queue, *([held] if held else [])]
+    assert "queue: from when its gradients were ready" in text(made)
+
+
+def test_what_is_no_bucket_has_no_queue_and_all_reduces_are_named_only_beside_others():
+    assert "queue" not in text(two_ranks())
+    buckets = two_ranks(op="all_reduce")
+    assert table(text(buckets))[0][:2] == ["bucket", "MB"]
+    mixed = replace(buckets, collectives=[*buckets.collectives, *two_ranks().collectives])
+    head, first, other = table(text(mixed))
+    assert head[:2] == ["bucket", "op"]
+    assert (first[:2], other[:2]) == (["0", "all_reduce"], ["-", "all_gather"])
+    assert other[-1] == "-"  # its queue; the last column is empty
+
+
+def test_the_clocks_are_told_below():
+    report = two_ranks()
+    page = text(report)
+    assert "\n".join(clock_lines(report)) in page
+    assert page.index("of the run matched") < page.index("clocks, from the ends")
+    assert "clocks, from" not in text(report, collectives=False)
+
+
 def test_groups_are_told_where_there_are_several():
     report = two_ranks()
     (one,) = report.collectives
@@ -108,7 +160,7 @@ def test_what_is_not_known_is_a_dash():
 
 
 def test_nobody_waits_where_all_arrive_together():
-    rows = ("compute", 0, 300), ("comm", 300, 500)
+    rows = ("compute", 0, 300), ("comm", 300, 500, {"op": "all_gather"})
     assert table(text(analyze(run(trace(*rows), trace(*rows, rank=1)))))[1][5] == "0.000"
 
 
@@ -242,7 +294,7 @@ def test_the_command_has_the_table():
         [*command, "--collectives"], capture_output=True, text=True, check=True
     ).stdout
     assert "step 11: 5 collectives\n" in done
-    assert [row[2] for row in table(done)[1:]] == ["3.42", "3.16", "3.16", "3.16", "0.27"]
+    assert [row[1] for row in table(done)[1:]] == ["3.42", "3.16", "3.16", "3.16", "0.27"]
     assert "24 of 24 collectives of the run matched" in done
     without = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "busbw" not in without
