@@ -12,6 +12,7 @@ import msgspec
 from plotly.offline import get_plotlyjs
 
 from ddptrace.metrics.steps import StepMetrics
+from ddptrace.outputs.buckets import bucket_lines
 from ddptrace.outputs.figures import UNKNOWN, cells, columns_of, longest, ms, percent, rows_by_step
 from ddptrace.outputs.html_assets import SCRIPT, STYLE
 from ddptrace.outputs.html_charts import PARTS, Chart, Look, breakdown, ranks
@@ -136,7 +137,7 @@ def _top(report: Report) -> Iterator[str]:
             f"p95 {ms(times.p95)}, min {ms(times.min)}, max {ms(times.max)} ms "
             "(the longest rank's).</p>"
         )
-    for sentence in (*straggler_lines(report), *sentences(report)):
+    for sentence in (*straggler_lines(report), *bucket_lines(report), *sentences(report)):
         yield f'<p class="quiet">{escape(sentence[0].upper() + sentence[1:])}.</p>'
     warnings = "".join(f"<li>{warning}</li>" for warning in _warnings(report))
     if warnings:
