@@ -1,7 +1,7 @@
 """The document about a run: what it holds, its JSON, and what is typical of the run."""
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -171,6 +171,21 @@ def test_headline_and_timeline_are_those_of_the_picked_step():
     assert [recording.compute for recording in picked.timeline.recordings] == [
         [(100_000, 300_000)], [(150_000, 270_000)]
     ]  # fmt: skip
+
+
+def test_a_picked_step_has_its_collectives_and_stragglers_only_and_the_run_s_summary():
+    rows = [("compute", 0, 100), ("comm", 100, 200), ("compute", 200, 300), ("comm", 300, 400)]
+    marks = [(0, 200), (200, 400)]
+    report = analyze(run(*(trace(*rows, marks=marks, rank=rank) for rank in (0, 1))))
+    picked = only_step(report, 1)
+    assert [one.step for one in report.collectives] == [0, 1]
+    assert picked.collectives == report.collectives[1:]
+    assert picked.stragglers.steps == report.stragglers.steps[1:]
+    assert replace(picked.stragglers, steps=report.stragglers.steps) == report.stragglers
+    assert (picked.summary, picked.buckets, picked.run) == (
+        report.summary, report.buckets, report.run
+    )  # fmt: skip
+    assert only_step(replace(report, stragglers=None), 1).stragglers is None
 
 
 def test_frames_have_one_row_a_step_and_one_an_operation():

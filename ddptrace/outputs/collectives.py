@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,7 @@ from rich.text import Text
 from ddptrace.metrics.collective_rows import Collective, CollectiveOnRank
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.outputs.clocks import clock_lines
-from ddptrace.outputs.figures import UNKNOWN, percent, rows_by_step
+from ddptrace.outputs.figures import MEDIAN, UNKNOWN, percent, rows_by_step
 from ddptrace.outputs.figures import ms as _ms
 from ddptrace.outputs.terminal import empty_table, print_fitting
 from ddptrace.report import Report
@@ -52,7 +53,7 @@ def print_collectives(console: Console, report: Report, step: str) -> None:
         console.print(Text(first + _LEGEND, style="dim"))
         if "queue" in columns:
             console.print(Text(_BUCKETS, style="dim"))
-    console.print(Text(_matching(report)))
+    console.print(Text(_matching(report, "run" if step in (MEDIAN, "all") else "step")))
     for line in clock_lines(report):
         console.print(Text(line))
 
@@ -247,16 +248,19 @@ def _exposed_sums(steps: Sequence[StepMetrics]) -> Iterator[str]:
         yield f"less on {counted(len(known) - len(most), 'more rank')}"
 
 
-def _matching(report: Report) -> str:
-    """Return a line on how many collectives of the run have a record of every rank."""
+def _matching(report: Report, whole: str) -> str:
+    """Return a line on how many collectives of the run, or step, have a record of every rank."""
     total = len(report.collectives)
     if not total:
-        return "the run has no collectives"
+        return f"the {whole} has no collectives"
     matched = sum(one.transfer_ns is not None for one in report.collectives)
-    line = f"{matched} of {total} collectives of the run matched"
-    alone = {rank: count for rank, count in report.run.unmatched_collectives.items() if count}
+    line = f"{matched} of {total} collectives of the {whole} matched"
+    unmatched = (one for one in report.collectives if one.transfer_ns is None)
+    alone = Counter(each.rank for one in unmatched for each in one.ranks)
     if alone:
-        line += f"; unmatched: {', '.join(f'rank {rank}: {n}' for rank, n in alone.items())}"
+        line += (
+            f"; unmatched: {', '.join(f'rank {rank}: {n}' for rank, n in sorted(alone.items()))}"
+        )
     if len(report.run.ranks) == 1 and not matched:
         line += "; one rank alone does not tell what of its time is waiting"
     return line
