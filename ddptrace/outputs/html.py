@@ -17,6 +17,7 @@ from ddptrace.outputs.figures import UNKNOWN, cells, columns_of, longest, ms, pe
 from ddptrace.outputs.html_assets import SCRIPT, STYLE
 from ddptrace.outputs.html_charts import PARTS, Chart, Look, breakdown, ranks
 from ddptrace.outputs.html_charts import UNKNOWN as UNKNOWN_TIME
+from ddptrace.outputs.html_data import embedded, left_out
 from ddptrace.outputs.html_timeline import busy, legend, timeline
 from ddptrace.outputs.recording import sentences, why_missing
 from ddptrace.outputs.stragglers import straggler_lines
@@ -59,13 +60,15 @@ def render(report: Report, *, step: str) -> str:
     numbers = list(steps)
     median = report.summary.median_step
     first = numbers.index(median) if median in steps else 0
+    kept = embedded(report, numbers)
     parts = [
         _head(report),
         *_top(report),
         *_charts(shown, first),
         *_table(steps),
+        *_left_out_of_data(report, kept, numbers),
         "</main>",
-        _data("ddptrace-report", to_json(report)),
+        _data("ddptrace-report", to_json(kept)),
         _data("ddptrace-charts", msgspec.json.encode(shown).decode()),
         f"<script>{get_plotlyjs()}</script>",
         f"<script>{SCRIPT}</script>",
@@ -103,6 +106,12 @@ def _title(row: StepMetrics) -> str:
 
 def _left_out(rows: int, shown: int) -> str:
     return "" if shown == rows else f", the {shown} of {rows} ranks with the longest steps"
+
+
+def _left_out_of_data(report: Report, kept: Report, shown: Sequence[int | None]) -> Iterator[str]:
+    sentence = left_out(report, kept, shown)
+    if sentence is not None:
+        yield f'<p class="quiet">{escape(sentence)}</p>'
 
 
 def _data(name: str, json: str) -> str:
