@@ -1,7 +1,10 @@
 """The document about a run: what it holds, its JSON, and what is typical of the run."""
 
 import json
-from dataclasses import fields, replace
+import re
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ from traces import run, trace
 from ddptrace import analyze
 from ddptrace.errors import RunError, UsageError
 from ddptrace.metrics.steps import StepMetrics
-from ddptrace.report import from_json, only_step, to_json
+from ddptrace.report import Report, from_json, only_step, to_json
 
 
 def steps_of(*lengths, rank=0, **facts):
@@ -212,3 +215,19 @@ def test_no_figure_is_ever_not_a_number():
     text = to_json(analyze(run(trace(("compute", 0, 100)))), timeline=True)
     json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} in the JSON"))
     assert np.isfinite(json.loads(text)["steps"][0]["step_ns"])
+
+
+def fields_of(kind: Any) -> set[str]:
+    """Return the names of a record's fields and of all records in it, but for those of steps."""
+    if kind is StepMetrics:
+        return set()
+    if not is_dataclass(kind):
+        return {name for part in get_args(kind) for name in fields_of(part)}
+    hints = get_type_hints(kind)
+    return set(hints) | {name for part in hints.values() for name in fields_of(part)}
+
+
+def test_the_page_of_formats_names_every_field_of_the_json():
+    page = (Path(__file__).parent.parent / "docs" / "formats.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r'```\n(\{"schema": 1,.*?)```', page, re.DOTALL)
+    assert set(re.findall(r'"([a-z_0-9]+)"', block)) >= fields_of(Report)
