@@ -135,6 +135,18 @@ def test_the_view_joins_a_rank_s_part_with_its_collective_and_step(tmp_path):
     ]  # fmt: skip
 
 
+def test_the_view_tells_what_a_bucket_waited_for(tmp_path):
+    report = analyze(load_run(SAMPLES / "slow-link"))
+    write(report, Target.of(str(tmp_path / "out.db"), replace=False))
+    of_bucket = ("queue_ns", "blocked", "blocked_ns", "backlog")
+    columns = ", ".join(("bucket", "backward_pass", *of_bucket))
+    found = rows_of(tmp_path / "out.db", f"select {columns} from collective_details order by id")
+    assert [tuple(row.values()) for row in found] == [
+        (one.bucket, one.backward_pass, *(getattr(each.bucket, name, None) for name in of_bucket))
+        for one in report.collectives for each in one.ranks
+    ]  # fmt: skip
+
+
 def test_numbers_of_64_bits_are_whole(tmp_path):
     report = two_ranks()
     large = 2**62 + 1
