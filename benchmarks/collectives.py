@@ -1,4 +1,4 @@
-"""Measure what matching collectives and splitting their waits adds to the analysis of a run."""
+"""Measure what collectives over all ranks (matching, waits, buckets, clocks) add to an analysis."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 
 from ddptrace.kernels import Kind
+from ddptrace.metrics.bucket_summary import bucket_list
+from ddptrace.metrics.buckets import find_buckets, with_sizes
+from ddptrace.metrics.clocks import clocks
 from ddptrace.metrics.collective_rows import collective_rows
 from ddptrace.metrics.collectives import collect, waits
 from ddptrace.metrics.exposure import with_exposure
@@ -19,10 +22,11 @@ from ddptrace.metrics.steps import step_metrics
 from ddptrace.metrics.stragglers import stragglers
 from ddptrace.metrics.summary import kept_rows
 from ddptrace.metrics.timebase import timebase
-from ddptrace.model import Collectives, Facts, Group, HostRanges, Mark, Ops, Trace
+from ddptrace.model import Collectives, Facts, Group, HostRanges, Mark, Ops, Run, Trace
 
 NAMES = ("gemm", "ncclDevKernel_AllReduce", "all_reduce")
 STEP_NS = 50_000_000
+FORWARD = 0.1  # of the step; all collectives are buckets of the backward pass behind it
 
 
 def trace(rank: int, ranks: int, kernels: int, steps: int, share: float) -> Trace:
@@ -77,7 +81,7 @@ def _trace(rank: int, ranks: int, columns: list[Any], steps: int) -> Trace:
             thread=np.zeros(count, np.int64),
             collective=np.where(is_comm, np.cumsum(is_comm) - 1, -1).astype(np.int32),
             in_graph=np.zeros(count, np.bool_),
-            in_backward=is_comm,
+            in_backward=is_comm | (start_ns % STEP_NS > FORWARD * STEP_NS),
         ),
         host=HostRanges(none, none, code, none, code.astype(np.int8)),
         marks=tuple(
@@ -93,6 +97,7 @@ def _trace(rank: int, ranks: int, columns: list[Any], steps: int) -> Trace:
             sequence=untold,
             source=untold.astype(np.int32),
             destination=untold.astype(np.int32),
+            of_integers=np.zeros(calls, np.bool_),
         ),
         groups=(Group("0", tuple(range(ranks)), ranks),),
     )
@@ -100,19 +105,24 @@ def _trace(rank: int, ranks: int, columns: list[Any], steps: int) -> Trace:
 
 def measured(traces: list[Trace]) -> tuple[float, float]:
     """Return the CPU seconds of the steps alone, and what the collectives add to them."""
-    alone_s, rows = _timed(
+    alone_s, found = _timed(
         lambda: {one.trace.rank: (one, step_metrics(one)) for one in map(Recorded.of, traces)}
     )
-    recordings = {rank: [one] for rank, (one, _) in rows.items()}
+    recordings = {rank: [one] for rank, (one, _) in found.items()}
+    run = Run(traces=tuple(traces), world_size=len(traces), missing_ranks=())
 
     def collectives() -> None:
         collected = collect(recordings, len(traces))
+        buckets = find_buckets(collected, run)
+        collected = with_sizes(collected, buckets)
         split = [
             with_exposure(steps, one, waits(collected, rank, 0))
-            for rank, (one, steps) in rows.items()
+            for rank, (one, steps) in found.items()
         ]
-        collective_rows(collected, timebase(recordings))
-        stragglers(collected, kept_rows(split), ())
+        counted = kept_rows(split)
+        rows = collective_rows(collected, buckets, clocks(run, collected, timebase(recordings))[1])
+        bucket_list(buckets, rows, {row.step for row in counted})
+        stragglers(collected, counted, ())
 
     added_s, _ = _timed(collectives)
     return alone_s, added_s
@@ -125,7 +135,7 @@ def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def main() -> None:
-    """Print a table: without losses, and with some that no fast way of matching can skip."""
+    """Print a table: a row for each part of the kernels that may be collectives."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--kernels", type=int, default=100_000)

@@ -173,7 +173,7 @@ def from_json(text: str) -> Report:
 def only_step(report: Report, step: int) -> Report:
     """Return the report of one step; UsageError when no rank has it.
 
-    Rows, headline and timeline are those of the step; the summary stays that of the run.
+    Rows, collectives, headline and timeline are those of the step; what sums up the run stays.
     """
     rows = [row for row in report.steps if row.step == step]
     if not rows:
@@ -185,9 +185,15 @@ def only_step(report: Report, step: int) -> Report:
     return replace(
         report,
         steps=rows,
+        collectives=[one for one in report.collectives if one.step == step],
         diagnosis=replace(report.diagnosis, where=f"step {sentence}"),
         timeline=None if report.timeline is None else _timeline_of(report.timeline, rows),
+        stragglers=None if report.stragglers is None else _stragglers_of(report.stragglers, step),
     )
+
+
+def _stragglers_of(found: Stragglers, step: int) -> Stragglers:
+    return replace(found, steps=[one for one in found.steps if one.step == step])
 
 
 def _timeline_of(timeline: Timeline, rows: Sequence[StepMetrics]) -> Timeline:

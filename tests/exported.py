@@ -12,11 +12,13 @@ import pytest
 from pages import two_ranks
 
 from ddptrace.diagnosis.finding import Evidence, Finding
+from ddptrace.metrics.bucket_rows import BucketOnRank
 from ddptrace.model import Warn
 from ddptrace.outputs.exports import Target, write
 from ddptrace.outputs.tables import NAMES
 from ddptrace.report import Report
 
+WAITS = [field.name for field in fields(BucketOnRank)]
 ODD = 'a,"b"\r\nc; \u00e9 \u4e2d'
 
 
@@ -67,12 +69,14 @@ def full() -> Report:
     )
     steps = [replace(row, name=ODD, overlap_ratio=None) for row in report.steps]
     collectives = [replace(one, group=ODD, algbw_gb_s=0.1) for one in report.collectives]
+    buckets = [replace(one, parameters=[ODD, "b"]) for one in report.buckets]
     diagnosis = replace(report.diagnosis, findings=[finding])
     return replace(
         report,
         run=facts,
         steps=steps,
         collectives=collectives,
+        buckets=buckets,
         diagnosis=diagnosis,
         whatif={"a": 1},
     )
@@ -93,7 +97,8 @@ def told(document: dict) -> dict[str, list[dict]]:
             "step_id": mine[0]
             if len(mine := ids.get((each["rank"], one["step"]), [])) == 1
             else None,
-            **each,
+            **{name: value for name, value in each.items() if name != "bucket"},
+            **(each["bucket"] or dict.fromkeys(WAITS)),
         }
         for number, one in enumerate(collectives, 1)
         for each in one["ranks"]
@@ -112,6 +117,16 @@ def told(document: dict) -> dict[str, list[dict]]:
             for one in collectives
         ),
         "collective_ranks": numbered(parts),
+        "buckets": [
+            {name: value for name, value in one.items() if name != "ranks"}
+            for one in document["buckets"]
+        ],
+        "bucket_ranks": numbered(
+            {"bucket": one["bucket"], **each}
+            for one in document["buckets"]
+            for each in one["ranks"]
+        ),
+        "clocks": numbered(document["run"]["clocks"]),
         "stragglers": numbered(late.get("steps", [])),
         "findings": numbered(document["diagnosis"]["findings"]),
         "warnings": numbered(document["run"]["warnings"]),
@@ -125,7 +140,7 @@ def numbered(rows) -> list[dict]:
 def run_row(document: dict, late: dict) -> dict:
     elsewhere = {
         *("ranks", "missing_ranks", "partial_ranks", "sources", "missing_reasons"),
-        *("unmatched_collectives", "warnings"),
+        *("unmatched_collectives", "warnings", "buckets", "clocks"),
     }
     facts = {name: value for name, value in document["run"].items() if name not in elsewhere}
     times = document["summary"]["step_ns"] or dict.fromkeys(("median", "p95", "min", "max"))
@@ -139,6 +154,10 @@ def run_row(document: dict, late: dict) -> dict:
         "whatif": document["whatif"],
         **{f"{name}_step_ns": value for name, value in times.items()},
         **{f"straggler_{name}": late.get(name) for name in names},
+        **{
+            f"buckets_{name}": (document["run"]["buckets"] or {}).get(name)
+            for name in ("count", "total_bytes", "rebuilt")
+        },
     }
 
 

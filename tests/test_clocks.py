@@ -18,6 +18,7 @@ from ddptrace.outputs.clocks import clock_lines, clock_sentences
 from ddptrace.report import from_json, to_json
 
 TIMES = ("start_ns", "end_ns", "launch_ns")
+MOMENTS = (*TIMES, "first_ready_ns", "ready_ns", "released_ns")
 
 
 def job(*late_us, ahead_us=None, steps=4, step_us=10_000, **facts):
@@ -80,7 +81,7 @@ def without_moments(report):
 
     def kept(node):
         if isinstance(node, dict):
-            return {name: kept(value) for name, value in node.items() if name not in TIMES}
+            return {name: kept(value) for name, value in node.items() if name not in MOMENTS}
         return [kept(value) for value in node] if isinstance(node, list) else node
 
     return kept(document)

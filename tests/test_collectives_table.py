@@ -3,14 +3,16 @@
 import re
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 from traces import run, trace
 
 from ddptrace import analyze
+from ddptrace.metrics.bucket_rows import BucketOnRank
 from ddptrace.metrics.collective_rows import Collective, CollectiveOnRank
+from ddptrace.outputs.clocks import clock_lines
 from ddptrace.outputs.text import Destination, render
 from ddptrace.report import Report, only_step
 
@@ -27,16 +29,17 @@ def text(report, *, step="median", collectives=True, **destination) -> str:
     )
 
 
-def two_ranks(steps=1) -> Report:
-    """
+def two_ranks(steps=1, op="all_gather") -> Report:
+    """State two ranks whose collectives, unless they are all-reduces, are no buckets.
+
     rank 0  compute  ###.......     comm  .#######..   waits 400 µs, 200 hidden, 500 exposed
     rank 1  compute  #####.....     comm  .....###..   300 µs, 0 hidden
     """
     first, second = [], []
     for number in range(steps):
         at = number * 1000
-        first += [("compute", at, at + 300), ("comm", at + 100, at + 800)]
-        second += [("compute", at, at + 500), ("comm", at + 500, at + 800)]
+        first += [("compute", at, at + 300), ("comm", at + 100, at + 800, {"op": op})]
+        second += [("compute", at, at + 500), ("comm", at + 500, at + 800, {"op": op})]
     marks = [(number * 1000, (number + 1) * 1000) for number in range(steps)]
     return analyze(run(trace(*first, marks=marks), trace(*second, marks=marks, rank=1)))
 
@@ -67,7 +70,7 @@ def test_without_the_option_there_is_no_such_table():
 def test_a_collective_has_the_figures_of_the_rank_that_they_are_worst_on():
     assert table(text(two_ranks())) == [
         ["#", "op", "MB", "ranks", "transfer", "wait", "exposed", "hidden", "busbw"],
-        ["0", "all_reduce", "-", "2", "0.300", "0.400 (0)", "0.500 (0)", "28.6 %", "-"],
+        ["0", "all_gather", "-", "2", "0.300", "0.400 (0)", "0.500 (0)", "28.6 %", "-"],
     ]
 
 
@@ -89,6 +92,56 @@ def test_buckets_take_the_place_of_the_order_where_any_is_known():
     assert (later[0][0], later[1][0]) == ("#", "1")
 
 
+def bucket(**facts) -> BucketOnRank:
+    unknown = dict.fromkeys(field.name for field in fields(BucketOnRank))
+    return BucketOnRank(**(unknown | facts))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "queue", "held"),
+    [
+        ([{"queue_ns": 5000, "blocked": False, "backlog": False}, {}], "0.005 (0)", ""),
+        ([{"blocked": False}, {}], "-", ""),
+        ([{}, {}], "-", "-"),
+        ([{"queue_ns": 5000}, {"queue_ns": 9000, "backlog": True}], "0.009 (1)", "backlog"),
+        ([{"queue_ns": 5000}, {"blocked": True}], "0.005 (0)", "blocked"),
+        ([{"blocked": True, "backlog": True}, {}], "-", "both"),
+        ([{"blocked": True}, {"backlog": True}], "-", "both"),
+        ([{"queue_ns": 0, "backlog": False}, {}], "0.000", ""),
+    ],
+)
+def test_a_bucket_says_how_long_it_was_in_the_queue_and_what_held_it(ranks, queue, held):
+    report = two_ranks()
+    (one,) = report.collectives
+    on_ranks = [
+        replace(each, bucket=bucket(**facts)) for each, facts in zip(one.ranks, ranks, strict=True)
+    ]
+    made = replace(report, collectives=[replace(one, bucket=3, ranks=on_ranks)])
+    head, row = table(text(made))
+    assert head[-2:] == ["queue", "held"]
+    assert row[8:] == [queue, *([held] if held else [])]
+    assert "queue: from when its gradients were ready" in text(made)
+
+
+def test_what_is_no_bucket_has_no_queue_and_all_reduces_are_named_only_beside_others():
+    assert "queue" not in text(two_ranks())
+    buckets = two_ranks(op="all_reduce")
+    assert table(text(buckets))[0][:2] == ["bucket", "MB"]
+    mixed = replace(buckets, collectives=[*buckets.collectives, *two_ranks().collectives])
+    head, first, other = table(text(mixed))
+    assert head[:2] == ["bucket", "op"]
+    assert (first[:2], other[:2]) == (["0", "all_reduce"], ["-", "all_gather"])
+    assert other[-1] == "-"  # its queue; the last column is empty
+
+
+def test_the_clocks_are_told_below():
+    report = two_ranks()
+    page = text(report)
+    assert "\n".join(clock_lines(report)) in page
+    assert page.index("of the run matched") < page.index("clocks, from the ends")
+    assert "clocks, from" not in text(report, collectives=False)
+
+
 def test_groups_are_told_where_there_are_several():
     report = two_ranks()
     (one,) = report.collectives
@@ -97,7 +150,8 @@ def test_groups_are_told_where_there_are_several():
 
 
 def test_what_is_not_known_is_a_dash():
-    alone = analyze(run(trace(("compute", 0, 300), ("comm", 100, 800)), world_size=2))
+    told = {"op": "all_gather"}
+    alone = analyze(run(trace(("compute", 0, 300), ("comm", 100, 800, told)), world_size=2))
     (_, row) = table(text(changed(alone, op=None, group_size=2)))
     assert row == ["0", "-", "-", "1 of 2", "-", "-", "0.500 (0)", "28.6 %", "-"]
     page = text(alone)
@@ -106,7 +160,7 @@ def test_what_is_not_known_is_a_dash():
 
 
 def test_nobody_waits_where_all_arrive_together():
-    rows = ("compute", 0, 300), ("comm", 300, 500)
+    rows = ("compute", 0, 300), ("comm", 300, 500, {"op": "all_gather"})
     assert table(text(analyze(run(trace(*rows), trace(*rows, rank=1)))))[1][5] == "0.000"
 
 
@@ -145,8 +199,7 @@ def test_what_did_not_match_is_said():
     report = two_ranks(steps=2)
     first, second = report.collectives
     lost = replace(first, transfer_ns=None, skew_ns=None, ranks=first.ranks[1:])
-    facts = replace(report.run, unmatched_collectives={"0": 0, "1": 1})
-    page = text(replace(report, collectives=[lost, second], run=facts))
+    page = text(replace(report, collectives=[lost, second]))
     assert "1 of 2 collectives of the run matched; unmatched: rank 1: 1\n" in page
 
 
@@ -158,7 +211,9 @@ def test_the_median_step_is_shown_or_the_one_chosen_or_all():
         for step in ("median", "all")
     }
     assert titles == {"median": ["1"], "all": ["0", "1", "2"]}
+    assert "3 of 3 collectives of the run matched" in text(report, step="all")
     chosen = text(only_step(report, 2), step="2")
+    assert "1 of 1 collectives of the step matched" in chosen
     assert re.findall(r"step (\d): 1 collective", chosen) == ["2"]
 
 
@@ -213,7 +268,7 @@ def test_no_line_is_wider_than_the_terminal(width):
 def test_a_usual_terminal_has_the_table_and_a_narrow_one_a_line_a_figure():
     assert "op " in text(two_ranks(), width=80)
     lines = text(two_ranks(), width=50).splitlines()
-    first = lines.index("# 0, all_reduce")
+    first = lines.index("# 0, all_gather")
     assert [line.split() for line in lines[first + 1 : first + 8]] == [
         ["MB", "-"],
         ["ranks", "2"],
@@ -240,7 +295,7 @@ def test_the_command_has_the_table():
         [*command, "--collectives"], capture_output=True, text=True, check=True
     ).stdout
     assert "step 11: 5 collectives\n" in done
-    assert [row[2] for row in table(done)[1:]] == ["3.42", "3.16", "3.16", "3.16", "0.27"]
+    assert [row[1] for row in table(done)[1:]] == ["3.42", "3.16", "3.16", "3.16", "0.27"]
     assert "24 of 24 collectives of the run matched" in done
     without = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "busbw" not in without

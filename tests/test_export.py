@@ -59,12 +59,13 @@ def test_what_was_not_measured_is_no_number(ending, tmp_path):
 
 def test_no_field_of_a_report_is_forgotten():
     """Who adds one decides where it is exported; see `told`."""
-    kept = {"run", "steps", "collectives", "summary", "diagnosis", "whatif", "schema", "stragglers"}
+    kept = {"run", "steps", "collectives", "summary", "diagnosis", "whatif", "schema"}
+    kept |= {"stragglers", "buckets"}
     assert {field.name for field in fields(Report)} == kept | {"timeline"}
     columns = {name for table in tables(full()) for name in table.columns}
     elsewhere = {
         *("ranks", "missing_ranks", "partial_ranks", "sources", "missing_reasons"),
-        *("unmatched_collectives", "warnings"),
+        *("unmatched_collectives", "warnings", "buckets", "clocks"),
     }
     assert {field.name for field in fields(RunFacts)} - elsewhere <= columns
 
@@ -110,6 +111,10 @@ def test_references_are_declared_and_indexed(tmp_path):
         "collective_ranks.collective_id": "collectives.id",
         "collective_ranks.step_id": "steps.id",
         "collective_ranks.rank": "ranks.rank",
+        "bucket_ranks.bucket": "buckets.bucket",
+        "bucket_ranks.rank": "ranks.rank",
+        "clocks.rank": "ranks.rank",
+        "clocks.reference": "ranks.rank",
         "stragglers.rank": "ranks.rank",
         "warnings.rank": "ranks.rank",
     }
@@ -126,6 +131,18 @@ def test_the_view_joins_a_rank_s_part_with_its_collective_and_step(tmp_path):
     ] == [
         ("all_reduce", one.step, each.rank, each.wait_ns, each.end_ns - each.start_ns,
          steps[each.rank, one.step])
+        for one in report.collectives for each in one.ranks
+    ]  # fmt: skip
+
+
+def test_the_view_tells_what_a_bucket_waited_for(tmp_path):
+    report = analyze(load_run(SAMPLES / "slow-link"))
+    write(report, Target.of(str(tmp_path / "out.db"), replace=False))
+    of_bucket = ("queue_ns", "blocked", "blocked_ns", "backlog")
+    columns = ", ".join(("bucket", "backward_pass", *of_bucket))
+    found = rows_of(tmp_path / "out.db", f"select {columns} from collective_details order by id")
+    assert [tuple(row.values()) for row in found] == [
+        (one.bucket, one.backward_pass, *(getattr(each.bucket, name, None) for name in of_bucket))
         for one in report.collectives for each in one.ranks
     ]  # fmt: skip
 

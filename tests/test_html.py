@@ -6,19 +6,79 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from pages import HOSTILE, bars, one_rank, page, two_ranks
+from pages import HOSTILE, Page, bars, one_rank, page, two_ranks
 from traces import run, trace
 
 from ddptrace import analyze
 from ddptrace.model import Warn
 from ddptrace.outputs.figures import COLUMNS
 from ddptrace.outputs.html import render
-from ddptrace.report import Report, from_json
+from ddptrace.outputs.html_data import MOST_ROWS
+from ddptrace.report import Report, from_json, only_step
 
 
 def test_the_page_holds_the_report_without_its_timeline():
     report = two_ranks()
     assert from_json(page(report).texts["ddptrace-report"]) == replace(report, timeline=None)
+
+
+def many(count: int, ranks: int, *, steps: int = 2) -> Report:
+    """State a report with so many collectives of each step; later ones are exposed for longer."""
+    report = two_ranks()
+    (one, *_) = report.collectives
+    (part, *_) = one.ranks
+    return replace(
+        report,
+        collectives=[
+            replace(
+                one,
+                step=step,
+                order=order,
+                ranks=[replace(part, rank=rank, exposed_ns=order) for rank in range(ranks)],
+            )
+            for step in range(steps)
+            for order in range(count)
+        ],
+    )
+
+
+def held(found: Page) -> list[tuple[int, int]]:
+    report = from_json(found.texts["ddptrace-report"])
+    return [(one.step, one.order) for one in report.collectives]
+
+
+def test_the_page_holds_all_collectives_up_to_the_limit():
+    report = many(MOST_ROWS // 4, 2)
+    found = page(report)
+    assert from_json(found.texts["ddptrace-report"]) == replace(report, timeline=None)
+    assert "The data in this page" not in found.all_text
+    one_more = replace(report, collectives=[*report.collectives, report.collectives[0]])
+    assert len(held(page(one_more))) == MOST_ROWS // 2
+
+
+def test_beyond_the_limit_those_of_the_step_to_show_come_first_and_the_page_says_so():
+    report = many(600, 4)
+    shown = report.summary.median_step
+    found = page(report)
+    assert held(found) == sorted(
+        [(shown, order) for order in range(600)]
+        + [(1 - shown, order) for order in range(600 - 400, 600)]
+    )
+    assert (
+        f"The data in this page holds 1000 collectives of 1200: those of step {shown} before "
+        "others, those with the most exposed time before the rest. The JSON report has all."
+    ) in found.all_text
+    rest = from_json(found.texts["ddptrace-report"])
+    assert replace(rest, collectives=[]) == replace(report, collectives=[], timeline=None)
+
+
+def test_of_a_step_with_more_than_the_limit_the_most_exposed_are_held():
+    report = many(1200, 4, steps=1)
+    assert held(page(only_step(report, 0), "0")) == [(0, order) for order in range(200, 1200)]
+
+
+def test_a_page_of_a_large_run_stays_small():
+    assert len(render(many(5_000, 8), step="all").encode()) < 9_000_000
 
 
 def test_two_renders_of_a_report_are_equal():

@@ -70,20 +70,24 @@ def tracks(document, rank):
     ]
 
 
-def two_ranks(*, ahead_us=0):
-    """State two ranks; rank 1 computes longer, so that rank 0 waits.
+def two_ranks(*, ahead_us=0, op="all_gather"):
+    """State two ranks; rank 1 computes longer, so that rank 0 waits. An all-reduce is a bucket.
 
     rank 0  compute  ####.....####  comm [30,90): waits 40 µs   hidden [85,90)
     rank 1  compute  #######..####  comm [70,90)
     """
+    told = {"op": op}
     rows = {
-        0: (("compute", 0, 30), ("comm", 30, 90), ("compute", 85, 120), ("mem", 120, 125)),
-        1: (("compute", 0, 70), ("comm", 70, 90), ("compute", 85, 120)),
+        0: (("compute", 0, 30), ("comm", 30, 90, told), ("compute", 85, 120), ("mem", 120, 125)),
+        1: (("compute", 0, 70), ("comm", 70, 90, told), ("compute", 85, 120)),
     }
     ahead = {0: 0, 1: ahead_us}
     return [
         trace(
-            *((kind, ahead[rank] + start, ahead[rank] + end) for kind, start, end in rows[rank]),
+            *(
+                (kind, ahead[rank] + start, ahead[rank] + end, *more)
+                for kind, start, end, *more in rows[rank]
+            ),
             marks=[(ahead[rank], ahead[rank] + 121)],
             rank=rank,
             world_size=2,
@@ -104,9 +108,9 @@ def test_each_rank_shows_what_it_did_when_on_one_clock(ahead_us):
     assert drawn(document, 1, "exposed communication") == [("transfer", 70, 85)]
     assert drawn(document, 0, "copies") == [("copies", 120, 125)]
     assert drawn(document, 0, "collectives") == [
-        ("all_reduce", 30, 90), ("waiting", 30, 70), ("transfer", 70, 90)
+        ("all_gather", 30, 90), ("waiting", 30, 70), ("transfer", 70, 90)
     ]  # fmt: skip
-    assert drawn(document, 1, "collectives") == [("all_reduce", 70, 90), ("transfer", 70, 90)]
+    assert drawn(document, 1, "collectives") == [("all_gather", 70, 90), ("transfer", 70, 90)]
     assert drawn(document, 0, "stream 0") == [("kernel", 0, 30), ("kernel", 85, 120)]
 
 
@@ -118,10 +122,10 @@ def test_an_arrow_leads_from_who_came_first_to_who_came_last():
 
 def test_a_collective_says_what_the_report_says_of_it():
     document = merged(*two_ranks())
-    (one, other) = [e for e in document["traceEvents"] if e["name"] == "all_reduce"]
+    (one, other) = [e for e in document["traceEvents"] if e["name"] == "all_gather"]
     assert one["args"] == {
-        "op": "all_reduce", "group": None, "group_size": 2, "step": 0, "order": 0,
-        "size_bytes": None, "bucket": None,
+        "op": "all_gather", "group": None, "group_size": 2, "step": 0, "order": 0,
+        "size_bytes": None, "bucket": None, "backward_pass": None,
         "wait_ms": Decimal("0.04"), "transfer_ms": Decimal("0.02"), "skew_ms": Decimal("0.04"),
         "hidden_ms": Decimal("0.005"), "exposed_ms": Decimal("0.055"),
         "algbw_gb_s": None, "busbw_gb_s": None,
@@ -133,7 +137,7 @@ def test_what_was_not_matched_neither_waits_nor_transfers():
     lonely = trace(("compute", 0, 10), ("comm", 10, 30), marks=[(0, 30)], world_size=2)
     document = merged(lonely, world_size=2)
     assert drawn(document, 0, "exposed communication") == [("not matched", 10, 30)]
-    assert drawn(document, 0, "collectives") == [("all_reduce", 10, 30)]
+    assert drawn(document, 0, "collectives") == [("bucket 0", 10, 30)]
     assert not [event for event in document["traceEvents"] if event["ph"] in "stf"]
 
 
@@ -195,7 +199,7 @@ def test_collectives_that_overlap_get_a_track_each():
     ]
     document = merged(*ranks)
     assert [name for name, _, _ in drawn(document, 1, "collectives (2)")] == [
-        "all_reduce", "transfer"
+        "bucket 1", "transfer"
     ]  # fmt: skip
 
 

@@ -1,7 +1,10 @@
 """The document about a run: what it holds, its JSON, and what is typical of the run."""
 
 import json
-from dataclasses import fields
+import re
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ from traces import run, trace
 from ddptrace import analyze
 from ddptrace.errors import RunError, UsageError
 from ddptrace.metrics.steps import StepMetrics
-from ddptrace.report import from_json, only_step, to_json
+from ddptrace.report import Report, from_json, only_step, to_json
 
 
 def steps_of(*lengths, rank=0, **facts):
@@ -173,6 +176,21 @@ def test_headline_and_timeline_are_those_of_the_picked_step():
     ]  # fmt: skip
 
 
+def test_a_picked_step_has_its_collectives_and_stragglers_only_and_the_run_s_summary():
+    rows = [("compute", 0, 100), ("comm", 100, 200), ("compute", 200, 300), ("comm", 300, 400)]
+    marks = [(0, 200), (200, 400)]
+    report = analyze(run(*(trace(*rows, marks=marks, rank=rank) for rank in (0, 1))))
+    picked = only_step(report, 1)
+    assert [one.step for one in report.collectives] == [0, 1]
+    assert picked.collectives == report.collectives[1:]
+    assert picked.stragglers.steps == report.stragglers.steps[1:]
+    assert replace(picked.stragglers, steps=report.stragglers.steps) == report.stragglers
+    assert (picked.summary, picked.buckets, picked.run) == (
+        report.summary, report.buckets, report.run
+    )  # fmt: skip
+    assert only_step(replace(report, stragglers=None), 1).stragglers is None
+
+
 def test_frames_have_one_row_a_step_and_one_an_operation():
     recorded = run(trace(("compute", 0, 100), ("comm", 50, 200, None)))
     steps = analyze(recorded).frame()
@@ -197,3 +215,19 @@ def test_no_figure_is_ever_not_a_number():
     text = to_json(analyze(run(trace(("compute", 0, 100)))), timeline=True)
     json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} in the JSON"))
     assert np.isfinite(json.loads(text)["steps"][0]["step_ns"])
+
+
+def fields_of(kind: Any) -> set[str]:
+    """Return the names of a record's fields and of all records in it, but for those of steps."""
+    if kind is StepMetrics:
+        return set()
+    if not is_dataclass(kind):
+        return {name for part in get_args(kind) for name in fields_of(part)}
+    hints = get_type_hints(kind)
+    return set(hints) | {name for part in hints.values() for name in fields_of(part)}
+
+
+def test_the_page_of_formats_names_every_field_of_the_json():
+    page = (Path(__file__).parent.parent / "docs" / "formats.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r'```\n(\{"schema": 1,.*?)```', page, re.DOTALL)
+    assert set(re.findall(r'"([a-z_0-9]+)"', block)) >= fields_of(Report)

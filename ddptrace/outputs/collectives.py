@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,7 +12,8 @@ from rich.text import Text
 
 from ddptrace.metrics.collective_rows import Collective, CollectiveOnRank
 from ddptrace.metrics.steps import StepMetrics
-from ddptrace.outputs.figures import UNKNOWN, percent, rows_by_step
+from ddptrace.outputs.clocks import clock_lines
+from ddptrace.outputs.figures import MEDIAN, UNKNOWN, percent, rows_by_step
 from ddptrace.outputs.figures import ms as _ms
 from ddptrace.outputs.terminal import empty_table, print_fitting
 from ddptrace.report import Report
@@ -24,6 +26,10 @@ _LEGEND = (
     "duration; wait: the longest; exposed: the most; hidden: how much was on that rank"
 )
 _PLACE = "#: its place in its process group; "
+_BUCKETS = (
+    "queue: from when its gradients were ready to its start, the longest; held: blocked "
+    "behind an earlier bucket's gradients, or by a backlog behind the all-reduce before"
+)
 
 ms = partial(_ms, decimals=3)  # a small collective takes a few µs
 
@@ -45,7 +51,11 @@ def print_collectives(console: Console, report: Report, step: str) -> None:
     if any(by_step.values()):
         first = _PLACE if "#" in columns else ""
         console.print(Text(first + _LEGEND, style="dim"))
-    console.print(Text(_matching(report)))
+        if "queue" in columns:
+            console.print(Text(_BUCKETS, style="dim"))
+    console.print(Text(_matching(report, "run" if step in (MEDIAN, "all") else "step")))
+    for line in clock_lines(report):
+        console.print(Text(line))
 
 
 def _by_step(report: Report, choice: str) -> dict[int | None, list[Collective]]:
@@ -99,12 +109,14 @@ def _stacked(names: Sequence[str], cells: Sequence[str]) -> Text:
 def _columns(rows: Sequence[Collective]) -> dict[str, _Cell]:
     """Return the columns, and what they say of a collective.
 
-    The first is what tells the collectives of a step apart: the bucket where any is known.
+    The first is what tells the collectives of a step apart: the bucket where any is known. Where
+    all are buckets, all are all-reduces.
     """
-    has_buckets = any(one.bucket is not None for one in rows)
-    first: dict[str, _Cell] = {"bucket": _bucket} if has_buckets else {"#": _order}
+    is_bucket = [one.bucket is not None for one in rows]
+    first: dict[str, _Cell] = {"bucket": _bucket} if any(is_bucket) else {"#": _order}
     group: dict[str, _Cell] = {"group": _group} if len({one.group for one in rows}) > 1 else {}
-    return first | group | _FIGURES
+    op: dict[str, _Cell] = {} if rows and all(is_bucket) else {"op": _op}
+    return first | group | op | _FIGURES | (_OF_BUCKETS if any(is_bucket) else {})
 
 
 def _bucket(one: Collective) -> str:
@@ -133,11 +145,32 @@ def _rank_count(one: Collective) -> str:
 
 
 def _wait(one: Collective) -> str:
-    known = [(each.wait_ns, -each.rank) for each in one.ranks if each.wait_ns is not None]
+    return _longest((each.wait_ns, each.rank) for each in one.ranks)
+
+
+def _queue(one: Collective) -> str:
+    return _longest((each.bucket.queue_ns, each.rank) for each in one.ranks if each.bucket)
+
+
+def _held(one: Collective) -> str:
+    """Return what held a bucket up on any rank once its own gradients were ready."""
+    found = [each.bucket for each in one.ranks if each.bucket]
+    marks = {
+        "blocked": any(each.blocked for each in found),
+        "backlog": any(each.backlog for each in found),
+    }
+    if all(each.blocked is None and each.backlog is None for each in found):
+        return UNKNOWN
+    return "both" if all(marks.values()) else "".join(mark for mark in marks if marks[mark])
+
+
+def _longest(times: Iterable[tuple[int | None, int]]) -> str:
+    """Return the longest of some times that are known, with its rank: the lowest of several."""
+    known = [(ns, -rank) for ns, rank in times if ns is not None]
     if not known:
         return UNKNOWN
-    wait_ns, rank = max(known)
-    return _of_rank(wait_ns, -rank) if wait_ns else ms(0)
+    ns, rank = max(known)
+    return _of_rank(ns, -rank) if ns else ms(0)
 
 
 def _worst(one: Collective) -> CollectiveOnRank:
@@ -164,7 +197,6 @@ def _of_rank(ns: int, rank: int) -> str:
 
 
 _FIGURES: dict[str, _Cell] = {
-    "op": _op,
     "MB": _size,
     "ranks": _rank_count,
     "transfer": lambda one: ms(one.transfer_ns),
@@ -173,8 +205,9 @@ _FIGURES: dict[str, _Cell] = {
     "hidden": _hidden,
     "busbw": _bandwidth,
 }
-_WORDS = ("group", "op")
-_TITLE = ("bucket", "#", *_WORDS)
+_OF_BUCKETS: dict[str, _Cell] = {"queue": _queue, "held": _held}
+_WORDS = ("group", "op", "held")
+_TITLE = ("bucket", "#", "group", "op")
 
 
 def _print_sums(console: Console, rows: Sequence[Collective], steps: Sequence[StepMetrics]) -> None:
@@ -215,16 +248,19 @@ def _exposed_sums(steps: Sequence[StepMetrics]) -> Iterator[str]:
         yield f"less on {counted(len(known) - len(most), 'more rank')}"
 
 
-def _matching(report: Report) -> str:
-    """Return a line on how many collectives of the run have a record of every rank."""
+def _matching(report: Report, whole: str) -> str:
+    """Return a line on how many collectives of the run, or step, have a record of every rank."""
     total = len(report.collectives)
     if not total:
-        return "the run has no collectives"
+        return f"the {whole} has no collectives"
     matched = sum(one.transfer_ns is not None for one in report.collectives)
-    line = f"{matched} of {total} collectives of the run matched"
-    alone = {rank: count for rank, count in report.run.unmatched_collectives.items() if count}
+    line = f"{matched} of {total} collectives of the {whole} matched"
+    unmatched = (one for one in report.collectives if one.transfer_ns is None)
+    alone = Counter(each.rank for one in unmatched for each in one.ranks)
     if alone:
-        line += f"; unmatched: {', '.join(f'rank {rank}: {n}' for rank, n in alone.items())}"
+        line += (
+            f"; unmatched: {', '.join(f'rank {rank}: {n}' for rank, n in sorted(alone.items()))}"
+        )
     if len(report.run.ranks) == 1 and not matched:
         line += "; one rank alone does not tell what of its time is waiting"
     return line

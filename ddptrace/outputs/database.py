@@ -14,10 +14,10 @@ VIEWS = {
     "collective_details": """
         select
           collective_ranks.id, collective_id, collectives.step, group_name, group_order, op,
-          bucket, size_bytes, collective_ranks.rank, collective_ranks.start_ns,
+          bucket, backward_pass, size_bytes, collective_ranks.rank, collective_ranks.start_ns,
           collective_ranks.end_ns, collective_ranks.end_ns - collective_ranks.start_ns
-          as duration_ns, transfer_ns, wait_ns, hidden_ns, exposed_ns, algbw_gb_s, busbw_gb_s,
-          step_id, step_ns
+          as duration_ns, transfer_ns, wait_ns, hidden_ns, exposed_ns, queue_ns, blocked,
+          blocked_ns, backlog, algbw_gb_s, busbw_gb_s, step_id, step_ns
         from collective_ranks
         join collectives on collectives.id = collective_id
         left join steps on steps.id = step_id

@@ -12,10 +12,12 @@ import msgspec
 from plotly.offline import get_plotlyjs
 
 from ddptrace.metrics.steps import StepMetrics
+from ddptrace.outputs.buckets import bucket_lines
 from ddptrace.outputs.figures import UNKNOWN, cells, columns_of, longest, ms, percent, rows_by_step
 from ddptrace.outputs.html_assets import SCRIPT, STYLE
 from ddptrace.outputs.html_charts import PARTS, Chart, Look, breakdown, ranks
 from ddptrace.outputs.html_charts import UNKNOWN as UNKNOWN_TIME
+from ddptrace.outputs.html_data import embedded, left_out
 from ddptrace.outputs.html_timeline import busy, legend, timeline
 from ddptrace.outputs.recording import sentences, why_missing
 from ddptrace.outputs.stragglers import straggler_lines
@@ -58,13 +60,15 @@ def render(report: Report, *, step: str) -> str:
     numbers = list(steps)
     median = report.summary.median_step
     first = numbers.index(median) if median in steps else 0
+    kept = embedded(report, numbers)
     parts = [
         _head(report),
         *_top(report),
         *_charts(shown, first),
         *_table(steps),
+        *_left_out_of_data(report, kept, numbers),
         "</main>",
-        _data("ddptrace-report", to_json(report)),
+        _data("ddptrace-report", to_json(kept)),
         _data("ddptrace-charts", msgspec.json.encode(shown).decode()),
         f"<script>{get_plotlyjs()}</script>",
         f"<script>{SCRIPT}</script>",
@@ -104,6 +108,12 @@ def _left_out(rows: int, shown: int) -> str:
     return "" if shown == rows else f", the {shown} of {rows} ranks with the longest steps"
 
 
+def _left_out_of_data(report: Report, kept: Report, shown: Sequence[int | None]) -> Iterator[str]:
+    sentence = left_out(report, kept, shown)
+    if sentence is not None:
+        yield f'<p class="quiet">{escape(sentence)}</p>'
+
+
 def _data(name: str, json: str) -> str:
     """Return JSON as an element that scripts read; no `<` in it can end the element."""
     safe = json.replace("<", "\\u003c")
@@ -137,7 +147,7 @@ def _top(report: Report) -> Iterator[str]:
             f"p95 {ms(times.p95)}, min {ms(times.min)}, max {ms(times.max)} ms "
             "(the longest rank's).</p>"
         )
-    for sentence in (*straggler_lines(report), *sentences(report)):
+    for sentence in (*straggler_lines(report), *bucket_lines(report), *sentences(report)):
         yield f'<p class="quiet">{escape(sentence[0].upper() + sentence[1:])}.</p>'
     warnings = "".join(f"<li>{warning}</li>" for warning in _warnings(report))
     if warnings:

@@ -15,6 +15,7 @@ from ddptrace import __version__
 from ddptrace.engine import Progress
 from ddptrace.intervals import IntArray, Intervals
 from ddptrace.kernels import Kind
+from ddptrace.metrics.bucket_rows import BucketOnRank
 from ddptrace.metrics.clocks import hosts
 from ddptrace.metrics.collective_rows import Collective, CollectiveOnRank
 from ddptrace.metrics.collectives import waits
@@ -212,18 +213,25 @@ def _parts(collectives: Sequence[Collective]) -> dict[int, list[_Part]]:
 
 
 def _rest(one: Collective) -> str:
-    size = "" if one.size_bytes is None else f" {one.size_bytes / 1e6:,.4g} MB"
     values = {
         name: getattr(one, name)
         for name in (
             *("op", "group", "group_size", "step", "order", "size_bytes", "bucket"),
-            *("algbw_gb_s", "busbw_gb_s"),
+            *("backward_pass", "algbw_gb_s", "busbw_gb_s"),
         )
     }
     return (
-        f'"name":{json.dumps((one.op or "collective") + size)},"args":{json.dumps(values)[:-1]},'
+        f'"name":{json.dumps(_title(one))},"args":{json.dumps(values)[:-1]},'
         f'"transfer_ms":{ms(one.transfer_ns)},"skew_ms":{ms(one.skew_ns)}'
     )
+
+
+def _title(one: Collective) -> str:
+    """Return what a collective is called: its bucket, which also tells the operation, or that."""
+    size = "" if one.size_bytes is None else f" {one.size_bytes / 1e6:,.4g} MB"
+    if one.bucket is None:
+        return (one.op or "collective") + size
+    return f"bucket {one.bucket}{size and ','}{size}"
 
 
 def _collectives(rows: _Rows, parts: Sequence[_Part]) -> Iterator[str]:
@@ -241,7 +249,8 @@ def _collectives(rows: _Rows, parts: Sequence[_Part]) -> Iterator[str]:
 def _collective(track: Track, part: _Part) -> Iterator[str]:
     mine = part.mine
     own = (("wait", mine.wait_ns), ("hidden", mine.hidden_ns), ("exposed", mine.exposed_ns))
-    rest = part.rest + "".join([f',"{name}_ms":{ms(ns)}' for name, ns in own]) + "}"
+    rest = part.rest + "".join([f',"{name}_ms":{ms(ns)}' for name, ns in own])
+    rest += _bucket(mine.bucket) + "}"
     yield chrome.a_slice(track, mine.start_ns, mine.end_ns, rest)
     if part.phase:
         yield chrome.flow(track, mine.start_ns, part.phase, part.number)
@@ -252,6 +261,14 @@ def _collective(track: Track, part: _Part) -> Iterator[str]:
         yield chrome.a_slice(track, mine.start_ns, moving_ns, _WAITING)
     if moving_ns < mine.end_ns:
         yield chrome.a_slice(track, moving_ns, mine.end_ns, _TRANSFER)
+
+
+def _bucket(waits: BucketOnRank | None) -> str:
+    if waits is None:
+        return ""
+    flags = (("blocked", waits.blocked), ("backlog", waits.backlog))
+    told = "".join([f',"{name}":{json.dumps(value)}' for name, value in flags])
+    return f',"queue_ms":{ms(waits.queue_ns)},"blocked_ms":{ms(waits.blocked_ns)}{told}'
 
 
 def _lane_tracks(rows: _Rows, name: str, lanes: int) -> tuple[list[Track], list[str]]:

@@ -6,7 +6,7 @@ Columns are the fields of the report's own records, so that what is added there 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from types import NoneType, UnionType
@@ -15,6 +15,9 @@ from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from ddptrace.diagnosis.finding import Finding
+from ddptrace.metrics.bucket_rows import BucketOnRank
+from ddptrace.metrics.bucket_summary import Bucket, BucketFacts, BucketMedians
+from ddptrace.metrics.clocks import RankClock
 from ddptrace.metrics.collective_rows import Collective, CollectiveOnRank
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.metrics.stragglers import StepStraggler, Stragglers
@@ -49,7 +52,7 @@ class Table:
 
 NAMES = (
     *("ranks", "run", "steps", "collectives", "collective_ranks"),
-    *("stragglers", "findings", "warnings"),
+    *("buckets", "bucket_ranks", "clocks", "stragglers", "findings", "warnings"),
 )
 """The names of all tables, each after those that it refers to."""
 
@@ -63,6 +66,9 @@ def tables(report: Report) -> list[Table]:
         _records("steps", StepMetrics, report.steps, lookups=("step",)),
         _collectives(report.collectives),
         _collective_ranks(report),
+        _buckets(report.buckets),
+        _bucket_ranks(report.buckets),
+        _records("clocks", RankClock, report.run.clocks, more=("reference",)),
         _records("stragglers", StepStraggler, late, lookups=("step",)),
         _records("findings", Finding, report.diagnosis.findings),
         _records("warnings", Warn, report.run.warnings),
@@ -70,15 +76,23 @@ def tables(report: Report) -> list[Table]:
 
 
 def _records(
-    name: str, record: type, records: Sequence[Any], *, lookups: tuple[str, ...] = ()
+    name: str,
+    record: type,
+    records: Sequence[Any],
+    *,
+    more: tuple[str, ...] = (),
+    lookups: tuple[str, ...] = (),
 ) -> Table:
-    """Return a table of records of one kind, numbered from 1."""
+    """Return a table of records of one kind, numbered from 1.
+
+    `rank` refers to a rank, and so do the columns `more`.
+    """
     columns = _columns(record)
     return Table(
         name,
         {"id": int} | columns,
         [(number, *row) for number, row in enumerate(_values(columns, records), 1)],
-        refers={"rank": "ranks"} if "rank" in columns else {},
+        refers={name: "ranks" for name in columns if name in ("rank", *more)},
         lookups=lookups,
     )
 
@@ -93,21 +107,23 @@ _OF_RANKS = (
 
 def _run(report: Report) -> Table:
     """Return the table of one row: what is not of a rank, a step or a collective."""
-    facts = _columns(RunFacts, without=(*_OF_RANKS, "warnings"))
+    facts = _columns(RunFacts, without=(*_OF_RANKS, "warnings", "buckets", "clocks"))
     times = _columns(StepTimes)
     late = _columns(Stragglers, without=("steps",))
-    nothing = [None] * len(times), [None] * len(late)
-    summary, found = report.summary, report.stragglers
+    buckets = _columns(BucketFacts)
+    summary = report.summary
     columns = {"id": int, "schema": int} | facts
     columns |= {"bottleneck": str, "headline": str, "median_step": int, "whatif": str}
     columns |= {f"{name}_step_ns": kind for name, kind in times.items()}
     columns |= {f"straggler_{name}": kind for name, kind in late.items()}
+    columns |= {f"buckets_{name}": kind for name, kind in buckets.items()}
     row = (
         *(1, report.schema, *_row(facts, report.run)),
         *(report.diagnosis.bottleneck, report.diagnosis.headline),
         *(summary.median_step, _value(report.whatif)),
-        *(nothing[0] if summary.step_ns is None else _row(times, summary.step_ns)),
-        *(nothing[1] if found is None else _row(late, found)),
+        *_row(times, summary.step_ns),
+        *_row(late, report.stragglers),
+        *_row(buckets, report.run.buckets),
     )
     return Table("run", columns, [row], refers={"straggler_rank": "ranks"})
 
@@ -144,6 +160,7 @@ def _all_ranks(report: Report) -> set[int]:
     ranks = {*report.run.ranks, *report.run.missing_ranks, *report.run.partial_ranks}
     ranks |= {row.rank for row in report.steps}
     ranks |= {each.rank for one in report.collectives for each in one.ranks}
+    ranks |= {rank for each in report.run.clocks for rank in (each.rank, each.reference)}
     ranks |= {each.rank for each in report.run.warnings if each.rank is not None}
     found = report.stragglers
     if found is not None:
@@ -168,19 +185,26 @@ def _collectives(collectives: Sequence[Collective]) -> Table:
 
 
 def _collective_ranks(report: Report) -> Table:
-    """Return the table of each rank's part in each collective, and in which of its steps."""
-    columns = _columns(CollectiveOnRank)
+    """Return the table of each rank's part in each collective, and in which of its steps.
+
+    What a gradient bucket waited for is in columns of the same row.
+    """
+    columns = _columns(CollectiveOnRank, without=("bucket",))
+    waits = _columns(BucketOnRank)
     step_ids = _step_ids(report.steps)
     of = [
         (number, step_ids.get((each.rank, one.step)))
         for number, one in enumerate(report.collectives, 1)
         for each in one.ranks
     ]
-    parts = _values(columns, (each for one in report.collectives for each in one.ranks))
+    ranks = [each for one in report.collectives for each in one.ranks]
+    parts = zip(
+        of, _values(columns, ranks), (_row(waits, each.bucket) for each in ranks), strict=True
+    )
     return Table(
         "collective_ranks",
-        {"id": int, "collective_id": int, "step_id": int} | columns,
-        [(number, *ids, *row) for number, (ids, row) in enumerate(zip(of, parts, strict=True), 1)],
+        {"id": int, "collective_id": int, "step_id": int} | columns | waits,
+        [(number, *ids, *row, *more) for number, (ids, row, more) in enumerate(parts, 1)],
         refers={"collective_id": "collectives", "step_id": "steps", "rank": "ranks"},
     )
 
@@ -191,6 +215,23 @@ def _step_ids(steps: Sequence[StepMetrics]) -> dict[tuple[int, int | None], int]
     for number, row in enumerate(steps, 1):
         rows[row.rank, row.step].append(number)
     return {place: mine[0] for place, mine in rows.items() if len(mine) == 1}
+
+
+def _buckets(buckets: Sequence[Bucket]) -> Table:
+    columns = _columns(Bucket, without=("ranks",))
+    return Table("buckets", columns, list(_values(columns, buckets)))
+
+
+def _bucket_ranks(buckets: Sequence[Bucket]) -> Table:
+    """Return the table of what is typical of each bucket on each rank."""
+    columns = _columns(BucketMedians)
+    rows = [(one.bucket, *row) for one in buckets for row in _values(columns, one.ranks)]
+    return Table(
+        "bucket_ranks",
+        {"id": int, "bucket": int} | columns,
+        [(number, *row) for number, row in enumerate(rows, 1)],
+        refers={"bucket": "buckets", "rank": "ranks"},
+    )
 
 
 # --- columns of records ---
@@ -218,8 +259,9 @@ def _values(columns: Iterable[str], records: Iterable[Any]) -> Iterator[tuple[Va
         yield tuple(map(_value, row))
 
 
-def _row(columns: Iterable[str], record: object) -> tuple[Value, ...]:
-    return next(_values(columns, [record]))
+def _row(columns: Collection[str], record: object) -> tuple[Value, ...]:
+    """Return what a record has in some columns; nothing in any of them where there is none."""
+    return (None,) * len(columns) if record is None else next(_values(columns, [record]))
 
 
 def _value(value: Any) -> Value:  # noqa: ANN401  # whatever a field may hold

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.model import Warn
+from ddptrace.outputs.buckets import bucket_lines
 from ddptrace.outputs.collectives import print_collectives
 from ddptrace.outputs.figures import cells, columns_of, longest, ms, rows_by_step
 from ddptrace.outputs.recording import sentences
@@ -51,7 +52,7 @@ def render(
     console.print()
     console.print(Text(_legend(columns), style="dim"))
     _print_summary(console, report)
-    for sentence in (*straggler_lines(report), *sentences(report)):
+    for sentence in (*straggler_lines(report), *bucket_lines(report), *sentences(report)):
         console.print(Text(sentence))
     if collectives:
         print_collectives(console, report, step)
