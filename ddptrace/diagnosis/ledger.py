@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from ddptrace.metrics.idle import IdleCauses, idle_causes
+from ddptrace.metrics.host_evidence import idle_by_cause
+from ddptrace.metrics.idle import IdleCauses
 from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.metrics.transfers import ExposedTransfer, exposed_transfers
@@ -53,17 +54,14 @@ class Causes:
 
 def causes(measured: Measured) -> list[list[Causes]]:
     """Return the causes of each row of `measured.rows`, in their order."""
-    transfers = exposed_transfers(measured)
-    found = []
-    for rows, moved, (rank, number) in zip(measured.rows, transfers, measured.places, strict=True):
-        idle = idle_causes(measured.recordings[rank][number], rows)
-        found.append(
-            [
-                Causes(row, _ledger(row, transfer, of_idle), transfer, of_idle)
-                for row, transfer, of_idle in zip(rows, moved, idle, strict=True)
-            ]
-        )
-    return found
+    found = zip(measured.rows, exposed_transfers(measured), idle_by_cause(measured), strict=True)
+    return [
+        [
+            Causes(row, _ledger(row, transfer, idle), transfer, idle)
+            for row, transfer, idle in zip(*columns, strict=True)
+        ]
+        for columns in found
+    ]
 
 
 def _ledger(
