@@ -57,6 +57,7 @@ def test_silence_is_the_input_s_where_the_full_part_has_a_loader_in_most_of_it(
 ):
     run = job(tmp_path, loader)
     ((*_, last),) = idle_by_cause(Measured.of(run))
+    assert last.loader_ns == last.input_ns  # either all of it, or there is no input
     found = last.input_ns if is_input else last.silent_ns
     assert found == pytest.approx(SILENCE * 1000, abs=200_000)
     assert last.input_ns + last.sync_ns + last.launch_ns + last.unknown_ns == pytest.approx(
@@ -69,3 +70,4 @@ def test_without_a_full_part_silence_at_the_start_is_the_input_s(tmp_path):
     full_file(tmp_path).unlink()
     ((*_, last),) = idle_by_cause(Measured.of(load_run(tmp_path)))
     assert last.input_ns == pytest.approx(SILENCE * 1000, abs=200_000)
+    assert last.loader_ns == 0

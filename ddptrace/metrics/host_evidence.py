@@ -17,27 +17,27 @@ INPUT_PART = 0.5
 def idle_by_cause(measured: Measured) -> list[list[IdleCauses | None]]:
     """Return why the GPU idled for each row of `measured.rows`; None where that is not known.
 
-    A recording of CUDA alone cannot tell a data loader from other work of Python. Where the full
-    recording of the rank has the same silence outside its data loader, that is no input.
+    A recording of CUDA alone cannot tell a data loader from other work of Python. Where the rank's
+    full recording is silent at the same place, it tells whether the loader ran then.
     """
-    outside = {rank for rank in measured.recordings if _is_outside_loader(measured, rank)}
+    in_loader = {rank: _is_in_loader(measured, rank) for rank in measured.recordings}
     return [
         [
-            _without_input(one) if rank in outside else one
+            _corrected(one, in_loader[rank])
             for one in idle_causes(measured.recordings[rank][number], rows)
         ]
         for rows, (rank, number) in zip(measured.rows, measured.places, strict=True)
     ]
 
 
-def _is_outside_loader(measured: Measured, rank: int) -> bool:
-    """Tell whether the host of a rank was silent elsewhere than in its data loader."""
+def _is_in_loader(measured: Measured, rank: int) -> bool | None:
+    """Tell whether a silent host of a rank was in its data loader; None where nothing tells."""
     figures = {id(one.trace) for one in measured.recordings[rank]}
     full = [one for one in measured.run.causes if one.rank == rank and id(one) not in figures]
     found = [one for trace in full for one in _of(Recorded.of(trace))]
-    input_ns = sum(one.input_ns for one in found)
-    silent_ns = sum(one.silent_ns for one in found)
-    return input_ns < INPUT_PART * (input_ns + silent_ns)
+    loader_ns = sum(one.loader_ns for one in found)
+    silent_ns = sum(one.input_ns + one.silent_ns for one in found)
+    return loader_ns >= INPUT_PART * silent_ns if silent_ns else None
 
 
 def _of(recorded: Recorded) -> Sequence[IdleCauses]:
@@ -45,10 +45,12 @@ def _of(recorded: Recorded) -> Sequence[IdleCauses]:
     return [one for one in causes if one is not None and one.told == "operators"]
 
 
-def _without_input(one: IdleCauses | None) -> IdleCauses | None:
-    """Return causes in which silence that was taken for the input is of unknown cause."""
-    if one is None or one.told == "operators":
+def _corrected(one: IdleCauses | None, in_loader: bool | None) -> IdleCauses | None:
+    """Return causes with what a full recording tells of the silence that was taken for input."""
+    if one is None or in_loader is None or one.told == "operators":
         return one
+    if in_loader:
+        return replace(one, loader_ns=one.input_ns)
     silent_ns = one.input_ns - one.loader_ns
     return replace(
         one,
