@@ -42,15 +42,16 @@ class Finding:
 class Diagnosis:
     """The verdict on a run: `bottleneck` is the costliest cause, or how it is without one.
 
-    `headline` says it in one sentence, `where` says where the median step (or the chosen one)
-    went, `confidence` and `reason` how sure the verdict is. `ledger` has the
-    median step of every rank, whose parts add up to it.
+    `headline` says it in one sentence, `where` where the median step (or the chosen one) went;
+    `step_ns` is the time of the median step, which costs are held against. `confidence` says how
+    sure the verdict is, `reason` why. `ledger` has the median step of every rank.
     """
 
     bottleneck: str | None
     headline: str
     findings: list[Finding]
     where: str = ""
+    step_ns: int | None = None
     confidence: Confidence | None = None
     reason: str | None = None
     ledger: list[Ledger] = field(default_factory=list)

@@ -50,9 +50,16 @@ def _parts(row: StepMetrics) -> str:
 
 def verdict_sentence(verdict: Finding, step_ns: int | None) -> str:
     """Return what holds the step back, what that costs and where, and what to try."""
-    if verdict.cost_ns is None or not step_ns:
-        return f"{verdict.code}: {verdict.advice}"
-    share = 100 * verdict.cost_ns / step_ns
-    cost = f"{verdict.cost_ns / 1e6:.2f} of {step_ns / 1e6:.2f} ms a step ({share:.1f} %)"
-    where = f" on rank {ranges(verdict.ranks)}" if verdict.ranks else ""
-    return f"{verdict.code} costs {cost}{where}: {verdict.advice}"
+    return f"{of_cost(verdict, step_ns)}: {verdict.advice}"
+
+
+def of_cost(finding: Finding, step_ns: int | None) -> str:
+    """Return what a finding costs and where; its code alone where it has no cost."""
+    where = f" on rank {ranges(finding.ranks)}" if finding.ranks else ""
+    if finding.cost_ns is None:
+        return finding.code
+    cost = f"{finding.cost_ns / 1e6:.2f} ms"
+    if step_ns:
+        share = 100 * finding.cost_ns / step_ns
+        cost = f"{finding.cost_ns / 1e6:.2f} of {step_ns / 1e6:.2f} ms a step ({share:.1f} %)"
+    return f"{finding.code} costs {cost}{where}"

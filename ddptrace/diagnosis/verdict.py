@@ -27,6 +27,7 @@ def diagnose(measured: Measured) -> Diagnosis:
         headline=verdict_sentence(first, basis.step_ns),
         findings=[*causes, *said, *advice],
         where=where(measured.counted, measured.summary),
+        step_ns=basis.step_ns,
         confidence=sure,
         reason=reason,
         ledger=_median_step(basis),

@@ -12,15 +12,15 @@ import msgspec
 from plotly.offline import get_plotlyjs
 
 from ddptrace.metrics.steps import StepMetrics
-from ddptrace.outputs.buckets import bucket_lines
 from ddptrace.outputs.figures import UNKNOWN, cells, columns_of, longest, ms, percent, rows_by_step
+from ddptrace.outputs.findings import confidence_line
 from ddptrace.outputs.html_assets import SCRIPT, STYLE
 from ddptrace.outputs.html_charts import PARTS, Chart, Look, breakdown, ranks
 from ddptrace.outputs.html_charts import UNKNOWN as UNKNOWN_TIME
 from ddptrace.outputs.html_data import embedded, left_out
 from ddptrace.outputs.html_timeline import busy, legend, timeline
-from ddptrace.outputs.recording import sentences, why_missing
-from ddptrace.outputs.stragglers import straggler_lines
+from ddptrace.outputs.recording import why_missing
+from ddptrace.outputs.said import said
 from ddptrace.report import Report, to_json
 
 Steps: TypeAlias = dict[int | None, list[StepMetrics]]
@@ -139,7 +139,8 @@ def _top(report: Report) -> Iterator[str]:
     )
     yield f'<dl class="run">{facts}</dl>'
     yield f'<p class="headline">{escape(report.diagnosis.headline)}</p>'
-    yield f"<p>{escape(report.diagnosis.where)}</p>"
+    sure = confidence_line(report)
+    yield f"<p>{escape(report.diagnosis.where)}{'.' if sure is None else f'; {escape(sure)}.'}</p>"
     times = report.summary.step_ns
     if times is not None:
         yield (
@@ -147,7 +148,7 @@ def _top(report: Report) -> Iterator[str]:
             f"p95 {ms(times.p95)}, min {ms(times.min)}, max {ms(times.max)} ms "
             "(the longest rank's).</p>"
         )
-    for sentence in (*straggler_lines(report), *bucket_lines(report), *sentences(report)):
+    for sentence in said(report):
         yield f'<p class="quiet">{escape(sentence[0].upper() + sentence[1:])}.</p>'
     warnings = "".join(f"<li>{warning}</li>" for warning in _warnings(report))
     if warnings:

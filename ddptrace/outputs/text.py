@@ -10,11 +10,10 @@ from rich.text import Text
 
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.model import Warn
-from ddptrace.outputs.buckets import bucket_lines
 from ddptrace.outputs.collectives import print_collectives
 from ddptrace.outputs.figures import cells, columns_of, longest, ms, rows_by_step
-from ddptrace.outputs.recording import sentences
-from ddptrace.outputs.stragglers import straggler_lines
+from ddptrace.outputs.findings import confidence_line
+from ddptrace.outputs.said import said
 from ddptrace.outputs.terminal import Destination, empty_table, print_fitting
 from ddptrace.report import Report
 from ddptrace.wording import counted
@@ -43,7 +42,8 @@ def render(
     console.print(Text(_run_line(report), style="dim"))
     console.print()
     console.print(Text(report.diagnosis.headline, style="bold"))
-    console.print(Text(report.diagnosis.where))
+    sure = confidence_line(report)
+    console.print(Text("\n".join(filter(None, (report.diagnosis.where, sure)))))
     steps = rows_by_step(report, step)
     columns = columns_of(steps)
     for number, rows in steps.items():
@@ -52,7 +52,7 @@ def render(
     console.print()
     console.print(Text(_legend(columns), style="dim"))
     _print_summary(console, report)
-    for sentence in (*straggler_lines(report), *bucket_lines(report), *sentences(report)):
+    for sentence in said(report):
         console.print(Text(sentence))
     if collectives:
         print_collectives(console, report, step)

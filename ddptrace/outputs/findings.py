@@ -1,0 +1,46 @@
+"""The verdict's confidence, the other findings and the ledger, in lines."""
+
+from __future__ import annotations
+
+from ddptrace.diagnosis.finding import Finding
+from ddptrace.diagnosis.headline import of_cost
+from ddptrace.diagnosis.ledger import PARTS, Ledger
+from ddptrace.outputs.figures import ms
+from ddptrace.report import Report
+
+_MOST_RANKS = 8
+_SHOWN_NS = 5_000  # what rounds to 0.00 ms is left out
+
+
+def confidence_line(report: Report) -> str | None:
+    """Return how sure the verdict is; None where that is not said."""
+    found = report.diagnosis
+    return None if found.confidence is None else f"confidence {found.confidence}: {found.reason}"
+
+
+def finding_lines(report: Report) -> list[str]:
+    """Return a line for each finding but the verdict, which the headline tells."""
+    found = report.diagnosis
+    return [
+        f"finding: {_said(one, report)}" for one in found.findings if one.code != found.bottleneck
+    ]
+
+
+def _said(one: Finding, report: Report) -> str:
+    step_ns = report.diagnosis.step_ns
+    return f"{of_cost(one, step_ns)}: {one.advice}"
+
+
+def ledger_lines(report: Report) -> list[str]:
+    """Return what the median step of each rank is made of; the parts of a line add up."""
+    rows = report.diagnosis.ledger
+    lines = [_line(one) for one in rows[:_MOST_RANKS]]
+    more = len(rows) - len(lines)
+    return lines + ([f"ledger: {more} more ranks are in the JSON"] if more > 0 else [])
+
+
+def _line(one: Ledger) -> str:
+    parts = {name.removesuffix("_ns"): getattr(one, name) for name in PARTS}
+    words = [f"{name} {ms(ns)}" for name, ns in parts.items() if ns >= _SHOWN_NS]
+    step = "" if one.step is None else f" of step {one.step}"
+    return f"ledger{step}, rank {one.rank}: {' + '.join(words)} = {ms(one.step_ns)} ms"
