@@ -8,10 +8,13 @@ REDUCE_EACH_MICROSTEP = Explanation(
     code="reduce_each_microstep",
     meaning="Gradients are reduced in each micro-step of a step. With gradient accumulation only "
     "the last backward pass before the optimizer needs to communicate.",
-    how="Within one step the same buckets are reduced by several backward passes (backward_pass of "
-    "the collectives, from 0).",
-    misleads="Losses that are meant to be reduced twice, such as a generator's and a "
-    "discriminator's, are several passes, too. If all of it is hidden, little is won.",
+    how="Within one step several backward passes reduce the same buckets (backward_pass of the "
+    "collectives, from 0; sizes must be alike), and the optimizer does not run as often. The cost "
+    "is the exposed transfer of all passes but the last. With several DDP modules nothing is "
+    "said, since each may reduce its own.",
+    misleads="The cost is what is exposed now; hidden transfers that would go as well cost "
+    "nothing. Waiting for a late rank is not in it. Where the recording holds no optimizer "
+    "ranges, it is taken to run once a step.",
     picture="""\
 compute  #fwd##bwd# #fwd##bwd# #fwd##bwd# opt
 comm          =====      =====      =====
@@ -23,10 +26,11 @@ NOT_REBUILT = Explanation(
     code="not_rebuilt",
     meaning="DDP never laid its buckets out anew. The first layout follows the order in which "
     "parameters were registered, reversed; the second that in which gradients came.",
-    how="The recorder asks DDP whether it rebuilt its buckets. Without a manifest it is "
-    "known only where the first recorded step has other buckets than all later ones.",
+    how="The first recorded steps have the buckets that all later ones have, or the manifest "
+    "says that DDP did not rebuild, although DDP would have done so by then: it rebuilds once, "
+    "after its first steps. It has no cost of its own; bucket_schedule has it.",
     misleads="Where parameters are registered in the order of the forward pass, the first layout "
-    "is as good as the second.",
+    "is nearly as good as the second.",
     picture="""\
 gradients come   d  c  b  a
 as built         [a d]  [b c]     the first bucket is whole last
@@ -40,8 +44,10 @@ HEAD_OF_LINE = Explanation(
     meaning="Buckets that are ready wait for an earlier one. DDP launches its all-reduces in the "
     "order of the buckets, so one late parameter in an early bucket holds up all others.",
     how="A bucket is blocked when nothing was launched between the all-reduce before it and its "
-    "own: each gradient that becomes ready launches a kernel, so its own were ready before. "
-    "blocked_ns tells since when, where that is known.",
+    "own: each gradient that becomes ready launches a kernel, so its own gradients were ready "
+    "before. The bucket that holds them up is the last one before that was not blocked. The cost "
+    "is the exposed transfer of blocked buckets, as far as a schedule could have hidden it: a "
+    "part of bucket_schedule.",
     misleads="A communication hook launches kernels of its own between all-reduces: then it is "
     "not known. A bucket that waits for the transfer before it has a backlog, which is the link's "
     "matter. Blocked buckets that are hidden all the same cost nothing.",
@@ -56,12 +62,13 @@ comm                        ==1===2===3===4
 
 GRAD_COPIES = Explanation(
     code="grad_copies",
-    meaning="Gradients are copied into buckets and back. With gradient_as_bucket_view=False each "
-    "gradient has memory of its own beside its place in the bucket.",
-    how="The recorder asks DDP for gradient_as_bucket_view. The copies are compute or copies of "
-    "the step, and are not told apart in its figures.",
-    misleads="On a fast GPU the copies are short; what is saved for certain is the memory of the "
-    "gradients once. Code that detaches or replaces .grad does not work with the view.",
+    meaning="Gradients are copied out of their buckets. With gradient_as_bucket_view=False each "
+    "gradient has memory of its own beside its place in the bucket, and is copied into it and "
+    "back.",
+    how="The manifest says so, or the recording names such copies. The cost is the time of the "
+    "copies that backward launches behind the last bucket, while nothing else ran on the GPU.",
+    misleads="Copies into the buckets look like other kernels and are not counted, so the true "
+    "cost is higher. Code that detaches or replaces .grad does not work with the view.",
     picture="""\
 .grad   [a][b][c]      bucket  [ a b c ]
             copy in  ->           | all-reduce
@@ -73,26 +80,29 @@ BUFFER_BROADCAST = Explanation(
     code="buffer_broadcast",
     meaning="Buffers are sent from rank 0 before each forward. BatchNorm's running averages are "
     "such buffers; forward cannot start before they are there.",
-    how="Broadcasts of a step that DDP launches at the start of its forward, outside of backward. "
-    "They are no gradient buckets.",
-    misleads="A broadcast is short and its waiting long where rank 0 is late: then it is the "
-    "straggler that costs. SyncBatchNorm communicates inside forward and is something else.",
+    how="Each step that counts has broadcasts outside of backward, as DDP launches before its "
+    "forward. A recording with the host's operators but without DDP's forward has others. The "
+    "cost is their exposed transfer.",
+    misleads="Waiting for rank 0 in the broadcast is the straggler's cost, not this. Broadcasts "
+    "of your own outside of backward look alike.",
     picture="""\
 comm     ==b==                     ==gradients==
 compute       ####forward####backward####     opt
          |<-->| exposed, each step""",
-    advice="DistributedDataParallel(..., broadcast_buffers=False) where ranks may keep buffers of "
-    "their own; send them before evaluation or saving instead.",
+    advice="broadcast_buffers=False where ranks may differ in their buffers, or SyncBatchNorm; "
+    "send the buffers before evaluation or saving instead.",
 )
 
 UNUSED_SEARCH = Explanation(
     code="unused_search",
     meaning="DDP searches for unused parameters in each step. The host walks the whole graph after "
     "forward, and one more small all-reduce tells the ranks which were used.",
-    how="The recorder asks DDP for find_unused_parameters; in a trace the all-reduce of "
-    "whole numbers is seen beside the gradients.",
-    misleads="Where parameters are unused in some steps, the search is needed: without it DDP "
-    "fails or hangs. The walk costs the host, which matters where the GPU waits for it.",
+    how="The manifest or the host's ranges say that DDP searches, and each step that counts has "
+    "a small all-reduce of whole numbers in backward. The cost is the exposed transfer of that, "
+    "and the GPU's idle time while the host searched, where that was recorded.",
+    misleads="Where parameters are unused in some steps the search is needed: without it DDP "
+    "fails. In recordings of CUDA alone the host's search is not seen, and its idle time is in "
+    "launch_bound.",
     picture="""\
 host  forward |walk the graph| backward
 GPU   ####fwd####......idle......####bwd####

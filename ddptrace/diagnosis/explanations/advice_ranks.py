@@ -7,19 +7,21 @@ from ddptrace.metrics.slowdown import BESIDE, LEAST_PLACES
 
 SAME_STREAM = Explanation(
     code="same_stream",
-    meaning="Communication runs on the stream of compute. Work of one stream runs one after the "
-    "other, so nothing of it can be hidden.",
-    how="Collectives and compute kernels of a step carry the same stream. DDP gives NCCL a stream "
-    "of its own; collectives that the script calls may not.",
-    misleads="A blocking collective of the script may be meant so. In a recording of several "
-    "contexts equal numbers need not be equal streams.",
+    meaning="Gradients are reduced on the stream that computes. Work of one stream runs one "
+    "after the other, so nothing of it can be hidden, whatever the buckets are.",
+    how="Most of a step's gradient collectives carry the stream that computed longest, and what "
+    "is exposed is worth listing. The cost is the exposed transfer there, as far as compute of "
+    "backward that was launched later could have hidden it; unknown where nothing tells of "
+    "backward.",
+    misleads="A collective after all of backward has nothing left to overlap with, on whatever "
+    "stream. A hook may run kernels of its own on the stream of the collectives, which is fine.",
     picture="""\
 stream 7   ####bwd####=====####bwd####=====opt
            wanted:
 stream 7   ####bwd########bwd####opt
 stream 20            =====     =====""",
-    advice="Call collectives with async_op=True and wait for them late, or from a stream of "
-    "their own.",
+    advice="Let DDP launch the collectives, or use async_op=True, which uses NCCL's own stream; "
+    "look for a communication hook or a custom all-reduce that does not.",
 )
 
 COMM_SLOWS_COMPUTE = Explanation(
@@ -37,57 +39,59 @@ COMM_SLOWS_COMPUTE = Explanation(
 comm          ==========
 compute  #A#  ##A##  ##A##  #A#
               slower        alone""",
-    advice="Let NCCL use fewer multiprocessors (NCCL_MAX_NCHANNELS, NCCL_MAX_CTAS), send less "
-    "(bf16 gradients), or reduce less often.",
+    advice="Let NCCL use fewer multiprocessors (NCCL_MAX_CTAS), send less (bf16 gradients), or "
+    "reduce less often.",
 )
 
 SLOW_LINK = Explanation(
     code="slow_link",
-    meaning="One part of the network is slower than the rest. Collectives over it take longer than "
-    "the same ones elsewhere.",
-    how="Transfers of like operations and sizes are compared between groups of ranks or between "
-    "runs of it; a collective is as slow as its slowest link, so within one group it is not "
-    "known which rank's link that is.",
-    misleads="Groups of other sizes and operations move other amounts: compare bus bandwidths, not "
-    "times. Small collectives show latency, not bandwidth.",
+    meaning="One group's link is slower than that of the others. Its transfers take longer than "
+    "the same ones of other groups of ranks.",
+    how="Groups without a common rank that do the same (operation, size, number of ranks) are "
+    "compared by their median transfer; small sizes are left out, since they are fixed cost. The "
+    "cost is what a step's transfers in the slow group took longer than the others', as far as "
+    "exposed.",
+    misleads="Within a group all ranks share one transfer, so it is not known which of its links "
+    "is the slow one, and a job with one group has nothing to compare with. Groups with a rank in "
+    "common go different ways by intention.",
     picture="""\
-group 0-1  ==                0 --- 1
-group 2-3  ==                |     :  slow
-group 1-3  ========          2 --- 3""",
-    advice="NCCL_DEBUG=INFO tells which path each pair takes; look for a link that fell back to "
-    "TCP or shared memory, or runs at a lower rate.",
+ranks 0-1  ====          0 --- 1
+ranks 2-3  ====          2 --- 3
+ranks 4-5  ==========    4 . . 5   slow""",
+    advice="Compare the links of its GPUs and network cards with the others' (nvidia-smi topo "
+    "-m); NCCL_DEBUG=INFO tells which path NCCL takes.",
 )
 
 LAUNCH_ORDER_MISMATCH = Explanation(
     code="launch_order_mismatch",
-    meaning="Ranks launched collectives in different orders. NCCL needs one order; with several "
-    "groups or streams a run that works today may hang tomorrow.",
-    how="In a step in which ranks launched the same collectives (group, operation, size), their "
-    "orders are compared.",
+    meaning="Ranks launched collectives in different orders. Nothing is slow, but a deadlock or "
+    "wrong sums may come of it: NCCL pairs the collectives of a group by their order.",
+    how="In each step that counts, ranks that launched the same collectives (group, operation, "
+    "size) are compared in the order of the launches. It has no cost.",
     misleads="Collectives of different groups have no common order by themselves. Those launched "
     "by different threads may come either way.",
     picture="""\
 rank 0  launches  A  B  C
 rank 1  launches  A  C  B      B on rank 0 meets C on rank 1""",
-    advice="Launch collectives from one thread and in one order on all ranks; do not let the order "
-    "depend on data or on the rank.",
+    advice="One order on all ranks: no set or dict order that differs, no collectives from "
+    "several threads.",
 )
 
 OPTIMIZER_BEFORE_COMM = Explanation(
     code="optimizer_before_comm",
-    meaning="The optimizer ran before communication had ended. Gradients that are still being "
-    "averaged may have been used.",
-    how="Kernels launched by the optimizer begin before the last all-reduce of gradients of their "
-    "step ends.",
-    misleads="An optimizer that is meant to overlap (an optimizer in backward, ZeRO, parameters "
-    "that do not belong to DDP) does so rightly. Other kernels of the optimizer's range, such as "
-    "setting gradients to zero, are no updates.",
+    meaning="The optimizer ran before communication had ended. Gradients that were still being "
+    "averaged may have been used: a danger of wrong parameters, not a cost.",
+    how="The first kernel of the optimizer that was launched behind all of backward starts well "
+    "before the last bucket of its step ends. The optimizer's kernels are those launched inside "
+    "its recorded range, else those with such a name.",
+    misleads="An optimizer that takes the gradients bucket by bucket, and waits for each, does "
+    "so rightly. Ends of a collective differ a little between ranks; that much is allowed.",
     picture="""\
 compute  ####backward####opt###
 comm                 ========
                          |<->| averaged and used at once""",
-    advice="Compare the gradients of the ranks after backward. A communication hook must return a "
-    "future that is done only when its collective is.",
+    advice="Let the optimizer's stream wait for that of backward (wait_stream). A communication "
+    "hook must return a future that is done only when its collective is.",
 )
 
 EXPLANATIONS = (
