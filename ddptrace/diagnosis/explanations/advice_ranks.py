@@ -85,7 +85,7 @@ OPTIMIZER_BEFORE_COMM = Explanation(
     "before the last bucket of its step ends. The optimizer's kernels are those launched inside "
     "its recorded range, else those with such a name.",
     misleads="An optimizer that takes the gradients bucket by bucket, and waits for each, does "
-    "so rightly. Ends of a collective differ a little between ranks; that much is allowed.",
+    "so rightly. A start that is early by no more than rounding is allowed.",
     picture="""\
 compute  ####backward####opt###
 comm                 ========

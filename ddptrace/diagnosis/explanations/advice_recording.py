@@ -52,7 +52,7 @@ COLD_STEPS = Explanation(
 step  1 ##############     cold
       2 #####
       3 #####
-      4 ###########        a checkpoint?
+      4 #####
       5 #####""",
     advice="Let more steps go by before recording; look at what a single slow step did: a "
     "checkpoint, an evaluation, garbage collection, another job.",
