@@ -7,9 +7,8 @@ from ddptrace.metrics.recording import SLOWED_RATIO
 
 FINE_PARAMETERS = Explanation(
     code="fine_parameters",
-    meaning="Parameters are small and many, and launching is the limit. Each costs the host an "
-    "operator in backward, a copy into its bucket and a part of the optimizer, however small it "
-    "is.",
+    meaning="Many small parameters keep the host launching. Each costs it an operator in backward, "
+    "a copy into its bucket and a part of the optimizer, however small it is.",
     how="launch_bound is worth listing, the mean gradient is small, and there are several to a "
     "bucket, so that it is not the buckets that are fine. The cost is the GPU's idle time while "
     "the host took in gradients, where the host's operators were recorded; else it is not known.",
