@@ -26,11 +26,12 @@ NOT_REBUILT = Explanation(
     code="not_rebuilt",
     meaning="DDP never laid its buckets out anew. The first layout follows the order in which "
     "parameters were registered, reversed; the second that in which gradients came.",
-    how="The first recorded steps have the buckets that all later ones have, or the manifest "
-    "says that DDP did not rebuild, although DDP would have done so by then: it rebuilds once, "
-    "after its first steps. It has no cost of its own; bucket_schedule has it.",
-    misleads="Where parameters are registered in the order of the forward pass, the first layout "
-    "is nearly as good as the second.",
+    how="The manifest says that DDP did not rebuild its buckets, the first recorded step has the "
+    "same ones as all later ones, and by then DDP would have: it rebuilds once, after its first "
+    "steps. It has no cost of its own; bucket_schedule has it.",
+    misleads="Without a manifest nothing is said, since nothing tells. Where parameters are "
+    "registered in the order of the forward pass, the first layout is nearly as good as the "
+    "second.",
     picture="""\
 gradients come   d  c  b  a
 as built         [a d]  [b c]     the first bucket is whole last
