@@ -147,23 +147,16 @@ def _why_none(a: Report, b: Report) -> str:
 
 
 def _lack(report: Report) -> str | None:
+    """Return why a report has no ledger of a step; None when it has one."""
     if _ledgers(report):
         return None
+    if all(row.partial for row in report.steps):
+        return "has no rank that was read whole"
     if report.summary.median_step is None:
-        if not _has_whole_rank(report):
-            return "has no rank that was read whole"
         return "has no step marks"
-    if (
-        not report.diagnosis.ledger
-        and report.diagnosis.confidence is None
-        and not report.diagnosis.where
-    ):
-        return "was saved before reports told where idle and exposed time went"
+    if not report.diagnosis.where:
+        return "was saved before reports told what a step is made of"
     return "lacks figures of which the parts are made"
-
-
-def _has_whole_rank(report: Report) -> bool:
-    return any(not row.partial for row in report.steps)
 
 
 def headline(step: Difference, parts: Sequence[Part]) -> str:

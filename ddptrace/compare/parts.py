@@ -125,6 +125,6 @@ def changes(step: Difference, parts: Sequence[Part]) -> list[Part]:
         is_vague = any(
             f"{part.part}_ns" in _UNKNOWN and abs(part.difference_ns) >= limit_ns for part in mine
         )
-        named += [whole] if is_vague or not mine[1:] else mine
+        named += [whole] if is_vague else mine
     large = [part for part in named if abs(part.difference_ns) >= limit_ns]
     return sorted(large, key=lambda part: -abs(part.difference_ns))[:_MOST_NAMED]
