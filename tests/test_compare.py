@@ -130,6 +130,20 @@ def test_only_ranks_of_both_runs_are_held_against_themselves():
     assert [row.rank for row in compare(a, b).ranks] == [1]
 
 
+def test_parts_belong_to_the_figure_of_the_step_that_they_divide():
+    every = ledger(**{name.removesuffix("_ns"): 1 for name in PARTS})
+    assert {
+        whole.part: [part.part for part in mine] for whole, mine in grouped(parts_of(every, every))
+    } == {
+        "compute": ["compute"],
+        "exposed_comm": [
+            *("straggler", "bucket_schedule", "comm_bandwidth", "comm_latency", "comm_unknown")
+        ],
+        "exposed_mem": ["exposed_mem"],
+        "idle": ["input_stall", "sync_wait", "launch_bound", "idle_unknown"],
+    }
+
+
 # --- the headline ---
 
 
@@ -172,7 +186,7 @@ def test_time_that_only_one_run_tells_apart_is_named_as_a_whole():
 
 
 def test_without_a_ledger_the_medians_of_the_steps_are_compared():
-    found = compare(report(), report(ledger(compute=12)))
+    found = compare(report(spread_ms=1), report(ledger(compute=12), spread_ms=0.5))
     assert found.step_ns == Difference(10 * MS, 12 * MS, 2 * MS)
     assert (found.parts, found.ranks) == ([], [])
     assert found.reason == "A lacks figures of which the parts are made"
@@ -271,6 +285,13 @@ def test_few_steps_are_said_to_be_few(steps, few):
 def test_steps_that_vary_by_as_much_as_the_difference_are_said_to(spread_ms, overlap):
     runs = [report(ledger(compute=ms), spread_ms=spread_ms) for ms in (9, 10)]
     assert codes(compare(*runs)) == ["within_spread"] * overlap
+
+
+def test_what_forbids_to_compare_comes_first():
+    nsys = {"sources": {"0": "nsys"}, "device": "another"}
+    found = compare(report(ledger(), run_facts={"device": "one"}), report(ledger(), run_facts=nsys))
+    assert codes(found) == ["other_profiler", "other_device"]
+    assert [one.comparable for one in found.cautions] == [False, True]
 
 
 def test_another_gpu_and_another_number_of_ranks_are_said_first():

@@ -6,13 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
-from captured import captured, rank_entry, write_manifest
+from captured import captured, full_file, full_part, rank_entry, write_manifest
 from traces import Kineto, plain
 from typer.testing import CliRunner
 
 from ddptrace import analyze, load_run
 from ddptrace.cli import app
 from ddptrace.compare.comparison import compare
+from ddptrace.diagnosis.ledger import PARTS
 from ddptrace.errors import DdptraceError
 from ddptrace.outputs.comparison import render
 from ddptrace.outputs.terminal import Destination
@@ -69,6 +70,15 @@ def test_the_examples_of_the_page_are_what_is_printed(case, monkeypatch):
     assert printed("healthy", case) == example
 
 
+def test_every_caution_and_part_is_in_the_page():
+    page = (ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
+    source = (ROOT / "ddptrace" / "compare" / "cautions.py").read_text(encoding="utf-8")
+    codes = set(re.findall(r'yield \(?\s*"(\w+)"', source))
+    assert len(codes) == 11
+    assert [code for code in sorted(codes) if f"`{code}`" not in page] == []
+    assert [name for name in PARTS if f"`{name.removesuffix('_ns')}`" not in page] == []
+
+
 def test_the_table_has_the_parts_and_the_step(tmp_path):
     page = printed(one_rank(tmp_path / "a", 900), one_rank(tmp_path / "b", 1400))
     assert re.search(r"^compute +0\.90 +1\.40 +\+0\.50 +100\.0 %$", page, re.MULTILINE)
@@ -113,6 +123,22 @@ def test_runs_of_other_options_of_the_profiler_are_said_not_to_compare_first(tmp
         "B's step is 0.50 ms (50.0 %) longer than A's: compute grew by 0.50 ms",
     ]
     assert document(a, b)["comparable"] is False
+
+
+def test_options_that_the_profiler_says_were_off_are_off(tmp_path):
+    a = one_rank(tmp_path / "a", 900)
+    b = one_rank(tmp_path / "b", 900, record_shapes=0, with_stack=False)
+    assert document(a, b)["comparable"] is True
+
+
+def test_switches_are_those_of_the_steps_that_figures_come_from(tmp_path):
+    folder = captured(tmp_path / "a")
+    for rank in range(2):
+        full = full_part(rank)
+        full.header["record_shapes"] = 1
+        full.write(full_file(folder, rank))
+    assert analyze(load_run(folder)).run.settings.switches == []
+    assert analyze(load_run(full_file(folder))).run.settings.switches == ["record_shapes"]
 
 
 def test_without_a_manifest_it_is_said_what_is_not_known(tmp_path):
