@@ -1,6 +1,7 @@
 """Two runs side by side: differences add up, and what changed is told."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -19,6 +20,8 @@ from ddptrace.metrics.bucket_summary import Bucket, BucketFacts
 from ddptrace.metrics.recording import PartTime, Recording, RunPart
 from ddptrace.metrics.settings import DdpSettings, Settings
 from ddptrace.metrics.summary import StepTimes, Summary
+from ddptrace.outputs.comparison import render
+from ddptrace.outputs.terminal import Destination
 from ddptrace.report import from_json
 from ddptrace.report import to_json as report_to_json
 
@@ -144,6 +147,17 @@ def test_parts_belong_to_the_figure_of_the_step_that_they_divide():
     }
 
 
+def test_of_many_ranks_those_that_differ_most_are_shown():
+    a = report(*(ledger(rank, compute=10) for rank in range(20)))
+    b = report(*(ledger(rank, compute=10 + rank) for rank in range(20)))
+    found = compare(a, b)
+    assert len(found.ranks) == 20
+    lines = render(found, Destination()).splitlines()
+    shown = [int(line.split()[0]) for line in lines if re.match(r" *\d+ +10\.00 ", line)]
+    assert shown == list(range(4, 20))
+    assert "the 16 of 20 ranks that differ most" in lines
+
+
 # --- the headline ---
 
 
@@ -212,7 +226,7 @@ def test_a_run_whose_ranks_are_all_partial_says_so():
     cut = analyze(run(trace(("compute", 0, 100), marks=[(0, 100)], partial="it stops")))
     found = compare(report(ledger(compute=1)), cut)
     assert found.headline == "no step to compare: B has no rank that was read whole"
-    assert codes(found)[-2:] == ["partial", "few_steps"]
+    assert codes(found)[-1] == "partial"
 
 
 def test_runs_of_a_cpu_are_compared():
@@ -275,7 +289,9 @@ def test_a_slowed_or_partial_run_is_said_to_be():
     assert codes(compare(report(ledger()), report(ledger(), run_facts=facts))) == []
 
 
-@pytest.mark.parametrize(("steps", "few"), [(1, True), (2, True), (3, False), (None, False)])
+@pytest.mark.parametrize(
+    ("steps", "few"), [(0, False), (1, True), (2, True), (3, False), (None, False)]
+)
 def test_few_steps_are_said_to_be_few(steps, few):
     found = compare(report(ledger(compute=9)), report(ledger(compute=8), counted=steps))
     assert codes(found) == ["few_steps"] * few
@@ -349,6 +365,20 @@ def test_buckets_are_compared_by_their_number_and_sizes():
     assert Unknown("buckets", "sizes", ["b"]) in unsized.unknown
     without = compare(with_buckets(1), report(ledger(), run_facts={"buckets": None}))
     assert Unknown("buckets", None, ["b"]) in without.unknown
+
+
+def test_the_cuda_that_a_driver_runs_is_no_version_of_the_driver():
+    versions = [{"driver": word} for word in ("12.4", "13.0", "580.65.06", "570.1")]
+    runs = [report(ledger(), run_facts={"versions": one}) for one in versions]
+    assert changed(compare(*runs[:2])) == {"versions.CUDA that the driver runs": ("12.4", "13.0")}
+    assert changed(compare(*runs[1:3])) == {}
+    assert changed(compare(*runs[2:])) == {"versions.driver": ("580.65.06", "570.1")}
+
+
+def test_a_world_size_that_is_not_known_is_no_other_one():
+    found = compare(report(ledger(), run_facts={"world_size": None}), report(ledger()))
+    assert (codes(found), changed(found)) == ([], {})
+    assert Unknown("run", "world_size", ["a"]) in found.unknown
 
 
 def test_several_modules_are_compared_one_by_one():

@@ -77,9 +77,9 @@ def _doubts(a: Report, b: Report, step: Difference | None) -> Iterator[tuple[str
     """Give the reasons why a difference may not be what it seems."""
     if a.run.device != b.run.device and None not in (a.run.device, b.run.device):
         yield "other_device", f"A ran on {a.run.device}, B on {b.run.device}"
-    if a.run.world_size != b.run.world_size:
-        sizes = [report.run.world_size or "an unknown number of" for report in (a, b)]
-        yield "other_world_size", f"A has {sizes[0]} ranks, B {sizes[1]}"
+    sizes = a.run.world_size, b.run.world_size
+    if sizes[0] != sizes[1] and None not in sizes:
+        yield "other_world_size", f"A has {counted(sizes[0] or 0, 'rank')}, B {sizes[1]}"
     for name, report in (("A", a), ("B", b)):
         for code, words in _of_one(report):
             yield code, f"{name}: {words}"
@@ -103,7 +103,7 @@ def _of_one(report: Report) -> Iterator[tuple[str, str]]:
     if slowed is not None:
         yield "slowed", f"recording made the step {100 * slowed:.0f} % longer"
     steps = report.summary.counted_steps
-    if steps is not None and steps < FEW_STEPS:
+    if steps is not None and 0 < steps < FEW_STEPS:
         yield (
             "few_steps",
             f"{counted(steps, 'step')} counted, which {'is' if steps == 1 else 'are'} few",

@@ -168,7 +168,7 @@ def headline(step: Difference, parts: Sequence[Part]) -> str:
     ]
     if found:
         return f"{_longer(step)}: {', '.join(found)}"
-    nothing = "no part changed by 1 % of it" if parts else ""
+    nothing = "no part changed by 1 % of the step" if parts else ""
     return "; ".join(words for words in (_longer(step), nothing) if words)
 
 

@@ -12,6 +12,8 @@ from ddptrace.report import Report
 Side: TypeAlias = Literal["a", "b"]
 Facts: TypeAlias = Mapping[str, Any]
 
+_FIRST_DRIVER = 100  # drivers have had numbers above it for longer than CUDA has
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -75,7 +77,7 @@ def _topics(report: Report) -> dict[str, Facts]:
             }
         ),
         "command": {} if told is None else _known({"command": told.command or None}),
-        "versions": dict(run.versions),
+        "versions": {_version_of(name, word): word for name, word in run.versions.items()},
         "ddp": _ddp(report),
         "buckets": _buckets(report),
         "recording": _recording(report),
@@ -86,6 +88,13 @@ def _topics(report: Report) -> dict[str, Facts]:
 
 def _known(facts: Facts) -> Facts:
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _version_of(name: str, word: str) -> str:
+    """Return what a version is of: of the driver some files tell only which CUDA it can run."""
+    major = word.split(".")[0]
+    is_cuda = name == "driver" and major.isdecimal() and int(major) < _FIRST_DRIVER
+    return "CUDA that the driver runs" if is_cuda else name
 
 
 def _ddp(report: Report) -> Facts:

@@ -17,15 +17,15 @@ from ddptrace.outputs.terminal import Destination, empty_table, print_fitting
 from ddptrace.wording import one_line, ranges
 
 _MOST_RANKS = 16
-_TOPICS = {
-    "run": "",
-    "command": "",
-    "versions": "version of ",
-    "ddp": "DDP's ",
-    "buckets": "buckets, ",
-    "recording": "recorded with, ",
-    "options": "capture option ",
-    "steps": "",
+_TOPICS = {"versions": "version of ", "ddp": "DDP's ", "options": "capture option "}
+_NAMES = {
+    "run.world_size": "world size",
+    "buckets.count": "number of buckets",
+    "buckets.total_bytes": "size of all buckets",
+    "buckets.sizes": "sizes of the buckets",
+    "recording.figures_from": "figures from",
+    "recording.switches": "switches of the profiler",
+    "steps.counted_steps": "steps that count",
 }
 _WHOLE_TOPICS = {
     "run": "ranks and device",
@@ -177,8 +177,12 @@ def _print_changed(console: Console, comparison: Comparison) -> None:
         console.print(Text(f"not known of {runs}: {', '.join(words)}"))
 
 
+def _name(topic: str, what: str) -> str:
+    return _NAMES.get(f"{topic}.{what}", f"{_TOPICS.get(topic, '')}{what}")
+
+
 def _change_lines(change: Change) -> Iterator[str]:
-    name = f"{_TOPICS[change.topic]}{change.what}"
+    name = _name(change.topic, change.what)
     if change.topic == "command":
         yield f"command: {_words_changed(change.a, change.b)}"
     elif change.what == "sizes":
