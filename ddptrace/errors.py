@@ -36,5 +36,9 @@ class OwnReportError(ForeignFileError):
     """A report or a merged file that ddptrace itself wrote beside the traces."""
 
 
+class SavedReportError(OwnReportError):
+    """A report of ddptrace as JSON: `compare` takes it in the place of its traces."""
+
+
 class OutputError(DdptraceError):
     """A file that cannot be written."""

@@ -145,7 +145,8 @@ class HostRanges:
 class Facts:
     """What a recording says about itself; None where it does not.
 
-    `gpu` tells the GPU of the process from all others in the world, unlike its number.
+    `gpu` tells the GPU of the process from all others in the world, unlike its number. `switches`
+    are the options of torch.profiler that were on.
     """
 
     world_size: int | None = None
@@ -155,6 +156,7 @@ class Facts:
     host: str | None = None
     gpu: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
+    switches: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,6 +26,7 @@ from ddptrace.metrics.recording import (
     run_parts,
     slowed,
 )
+from ddptrace.metrics.settings import Settings, settings
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.metrics.stragglers import Stragglers
 from ddptrace.metrics.summary import Summary, longest_by_step
@@ -71,6 +72,11 @@ class RunFacts:
     unmatched_collectives: dict[str, int] = field(default_factory=dict)
     buckets: BucketFacts | None = None
     clocks: list[RankClock] = field(default_factory=list)
+    settings: Settings | None = None
+
+
+class _Versioned(msgspec.Struct):
+    schema: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +168,13 @@ def to_json(report: Report, *, timeline: bool = False) -> str:
 def from_json(text: str) -> Report:
     """Return the report that `to_json` wrote; RunError for any other text."""
     try:
-        report = msgspec.json.decode(text, type=Report)
+        # First, since what another version writes may not fit the records of this one.
+        schema = msgspec.json.decode(text, type=_Versioned).schema
+        if schema != SCHEMA:
+            raise RunError(f"report schema {schema} is not {SCHEMA}, which this version reads")
+        return msgspec.json.decode(text, type=Report)
     except msgspec.MsgspecError as error:
         raise RunError(f"this is no ddptrace report: {error}") from error
-    if report.schema != SCHEMA:
-        raise RunError(f"report schema {report.schema} is not {SCHEMA}, which this version reads")
-    return report
 
 
 def only_step(report: Report, step: int) -> Report:
@@ -255,6 +262,7 @@ def _facts(basis: Measured) -> RunFacts:
         },
         buckets=bucket_facts(basis.buckets),
         clocks=basis.clocks,
+        settings=settings(run),
     )
 
 

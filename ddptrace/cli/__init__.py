@@ -10,6 +10,7 @@ import typer
 
 from ddptrace import __version__
 from ddptrace.cli.capture import PassOn, capture, doctor
+from ddptrace.cli.compare import compare
 from ddptrace.cli.explain import explain
 from ddptrace.cli.export import export
 from ddptrace.cli.merge import merge
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.command("capture", cls=PassOn)(capture)
 app.command("report")(report)
 app.command("explain")(explain)
+app.command("compare")(compare)
 app.command("export")(export)
 app.command("merge")(merge)
 app.command("doctor", cls=PassOn)(doctor)

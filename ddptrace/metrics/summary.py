@@ -31,12 +31,13 @@ class Summary:
     """Figures over the steps of a run; `ranks` has one dict of medians (and "rank") a rank.
 
     `median_step` is the recorded step whose time is the lower median; both it and `step_ns` are
-    None without step marks.
+    None without step marks. `counted_steps` is how many steps count; None in old reports.
     """
 
     step_ns: StepTimes | None
     median_step: int | None
     ranks: list[dict[str, int | float | None]]
+    counted_steps: int | None = None
 
 
 def summarize(recordings: Sequence[Sequence[StepMetrics]]) -> Summary:
@@ -48,6 +49,7 @@ def summarize(recordings: Sequence[Sequence[StepMetrics]]) -> Summary:
         step_ns=_step_times([time for time, _ in times]) if times else None,
         median_step=times[(len(times) - 1) // 2][1] if times else None,
         ranks=[_medians(rank, mine) for rank, mine in sorted(_by_rank(rows).items())],
+        counted_steps=len(times),
     )
 
 

@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 
-from ddptrace.errors import ForeignFileError, OwnReportError, TraceFileError
+from ddptrace.errors import ForeignFileError, OwnReportError, SavedReportError, TraceFileError
 from ddptrace.sources.columns import Columns
 from ddptrace.sources.sqlite_pages import MAGIC
 
@@ -66,7 +66,9 @@ def _other_json(path: str, found: object) -> TraceFileError:
             "file that torch.profiler's export_chrome_trace wrote",
         )
     if {"schema", "steps", "summary", "diagnosis"} <= keys:
-        return OwnReportError(path, "is a report of ddptrace; pass the traces it was made from")
+        return SavedReportError(path, "is a report of ddptrace; pass the traces it was made from")
+    if {"schema", "a", "b", "parts", "changed"} <= keys:
+        return OwnReportError(path, "is a comparison of ddptrace; pass the runs that it compares")
     return ForeignFileError(path, "is JSON without `traceEvents`, so it is no trace")
 
 

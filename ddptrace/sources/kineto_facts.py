@@ -16,6 +16,7 @@ _VERSIONS = {
     "cupti_version": "cupti",
     "hip_runtime_version": "hip",
 }
+_SWITCHES = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
 CAPTURED = "ddptrace"  # what `ddptrace capture` adds to the header
 _LARGEST_NS = 1 << 62
 _LARGEST_WORLD = 1_000_000  # beyond it a number is damage, not a job
@@ -57,6 +58,7 @@ def facts(header: Mapping[str, Any], *, device: int | None, process: str | None)
         gpu=_word(captured.get("gpu")),
         host=_word(captured.get("host")),
         versions=_versions(header, distributed),
+        switches=tuple(name for name in _SWITCHES if header.get(name) in (1, True)),
     )
 
 

@@ -1,0 +1,83 @@
+"""`ddptrace compare`: two runs side by side."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ddptrace.cli.inputs import CommKernel, Jobs, Ranks, StepRange, read
+from ddptrace.cli.terminal import stdout_destination, write
+from ddptrace.errors import RunError, SavedReportError, UsageError
+
+if TYPE_CHECKING:
+    from ddptrace.report import Report  # numpy behind it would slow `--help` down
+
+_WHAT = "A run's folder, a trace file, a glob pattern in quotes, or a report that --json saved."
+
+_GZIP = b"\x1f\x8b"
+
+
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help=_WHAT)],
+    b: Annotated[str, typer.Argument(metavar="B", help="The same: what is held against A.")],
+    json: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the comparison as JSON; - for stdout.")
+    ] = None,
+    ranks: Ranks = None,
+    comm_kernel: CommKernel = None,
+    step_range: StepRange = None,
+    jobs: Jobs = None,
+) -> None:
+    """Compare two runs: where the step of B takes longer or shorter than A's, and what changed.
+
+    The differences of the parts add up to the difference of the step. Options say how traces are
+    read, of both runs. It is no judgement: exit codes are 0, and 2 for bad input.
+    """
+    from ddptrace.compare.comparison import compare as side_by_side
+    from ddptrace.compare.comparison import to_json
+    from ddptrace.outputs.comparison import render
+
+    _check_output(json, (a, b))
+    options = {"--ranks": ranks, "--comm-kernel": comm_kernel, "--step-range": step_range}
+    given = [name for name, value in options.items() if value]
+
+    def report_of(place: str) -> Report:
+        from ddptrace import analyze
+
+        try:
+            run = read([place], ranks, comm_kernel, step_range, jobs)
+        except SavedReportError as found:
+            if Path(place).is_dir():
+                raise  # a run was meant
+            return _saved(Path(found.path), given)
+        return analyze(run)
+
+    found = side_by_side(report_of(a), report_of(b)).named(a, b)
+    if json is not None:
+        write(json, to_json(found))
+    if json != "-":
+        write("-", render(found, stdout_destination()))
+
+
+def _check_output(output: str | None, inputs: tuple[str, str]) -> None:
+    """Refuse an output that would take the place of what is compared."""
+    if output in (None, "-"):
+        return
+    if Path(str(output)).resolve() in [Path(one).resolve() for one in inputs]:
+        raise UsageError(f"--json {output}: is one of the two to compare; give another name")
+
+
+def _saved(path: Path, given: list[str]) -> Report:
+    """Return a saved report; RunError when the file is none, or of another version."""
+    from ddptrace.report import from_json
+
+    if given:
+        raise UsageError(f"{given[0]}: {path} is a saved report, which stays as it was made")
+    try:
+        data = path.read_bytes()
+        return from_json((gzip.decompress(data) if data.startswith(_GZIP) else data).decode())
+    except (RunError, UnicodeDecodeError) as error:
+        raise RunError(f"{path}: {error}") from error
