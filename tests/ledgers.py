@@ -24,7 +24,7 @@ BASE = two_ranks()
 
 def report(*ledgers, counted=9, run_facts=None, spread_ms=0.0):
     """State a report with these ledgers; its steps vary by `spread_ms` around the longest one."""
-    diagnosis = Diagnosis(None, "", [], "median step", None, None, list(ledgers))
+    diagnosis = Diagnosis(None, "", [], where="median step", ledger=list(ledgers))
     facts = replace(BASE.run, **(run_facts or {}))
     longest = max((each.step_ns for each in ledgers), default=10 * MS)
     spread = round(spread_ms * MS)
