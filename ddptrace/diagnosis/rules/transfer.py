@@ -8,6 +8,7 @@ from statistics import median
 from ddptrace.diagnosis.basis import Basis, Cost
 from ddptrace.diagnosis.finding import Evidence, Finding
 from ddptrace.diagnosis.ledger import Causes
+from ddptrace.diagnosis.rules.beside import reduces_on_compute_stream
 from ddptrace.metrics.transfers import links
 
 
@@ -72,12 +73,17 @@ def bucket_schedule(basis: Basis) -> Iterator[Finding]:
             Evidence("available_ns", _of_rank(basis, rank, "available_ns"), None),
             Evidence("buckets", count, None),
         ],
-        advice=_schedule_advice(count, _is_blocked(basis)),
+        advice=_schedule_advice(basis, count),
     )
 
 
-def _schedule_advice(buckets: int | None, is_blocked: bool) -> str:
-    if is_blocked:
+def _schedule_advice(basis: Basis, buckets: int | None) -> str:
+    if any(map(reduces_on_compute_stream, basis.steps)):
+        return (
+            "communication and compute share a stream, so that they cannot overlap whatever the "
+            "buckets are: let DDP launch the collectives on NCCL's own stream"
+        )
+    if _is_blocked(basis):
         return (
             "a bucket waits for a parameter that is ready late: let DDP rebuild its buckets "
             "(find_unused_parameters=False, or static_graph=True), or order the parameters of the "
