@@ -19,7 +19,8 @@ STEP = 10_000
 def reduce(start, end, launch=None, *, op="all_reduce", size=MIB, **told):
     """State a gradient all-reduce, or another collective, of a job of one rank."""
     told = {"op": op, "size": size, "group": SOLO} | told
-    return ("comm", start, end, start if launch is None else launch, told.pop("backward", True), told)  # fmt: skip
+    inside = told.pop("backward", True)
+    return ("comm", start, end, start if launch is None else launch, inside, told)
 
 
 def backward(start, end, launch=None):
