@@ -35,7 +35,9 @@ def test_one_stream_for_both_is_said_without_a_cost_where_nothing_could_overlap(
     }
 
 
-@pytest.mark.parametrize(("rest", "cost"), [(99, None), (100, 100_000), (1500, 1_500_000), (3000, 2_000_000)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rest", "cost"), [(99, None), (100, 100_000), (1500, 1_500_000), (3000, 2_000_000)]
+)
 def test_what_backward_launched_behind_it_could_have_run_beside_it(rest, cost):
     assert costs("same_stream", behind(rest=rest)) == [cost]
 

@@ -71,7 +71,7 @@ def test_an_optimizer_inside_backward_waits_for_its_own_bucket():
 @pytest.mark.parametrize(
     ("name", "found"),
     [
-        ("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::Fused", [None]),
+        ("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<int", [None]),
         ("FusedAdam", [None]),
         ("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor", []),
         ("augment_images", []),

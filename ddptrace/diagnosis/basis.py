@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
+from typing import TypeVar
 
 from ddptrace.diagnosis.finding import LISTED_PART
 from ddptrace.diagnosis.ledger import Causes, causes
@@ -13,6 +14,8 @@ from ddptrace.diagnosis.steps import Step, counted_steps
 from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.summary import median_step_ns
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +62,11 @@ class Basis:
         """
         cost = None if self.step_ns is None else _cost((one.rank, of(one)) for one in self.steps)
         return None if cost is None or cost.ns < max(self.limit_ns, 1) else cost
+
+    def once(self, of: Callable[[Recorded], _Value]) -> dict[int, _Value]:
+        """Return what something is of each recording with steps, by the `id` of the recording."""
+        recordings = {id(one.recorded): one.recorded for one in self.steps}
+        return {number: of(recorded) for number, recorded in recordings.items()}
 
     def of_rank(self, rank: int) -> list[Step]:
         """Return the steps of a rank."""

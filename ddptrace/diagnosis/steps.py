@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -13,6 +13,7 @@ from ddptrace.intervals import IntArray, Intervals
 from ddptrace.metrics.comm_table import NONE
 from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.recorded import Recorded
+from ddptrace.model import Trace
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +87,15 @@ class Step:
             return 0
         exposed = self.recorded.busy.exposed.clip(int(moving.start[0]), int(moving.end[-1]))
         return (moving & exposed).total_ns
+
+
+def host_ranges(trace: Trace, is_one: Callable[[str], bool]) -> Intervals:
+    """Return when a recording's host was in ranges whose names pass a test; each is asked once."""
+    codes = [code for code, name in enumerate(trace.names) if is_one(name)]
+    if not codes:
+        return Intervals.empty()
+    rows = np.isin(trace.host.name, codes)
+    return Intervals.union_of(trace.host.start_ns[rows], trace.host.end_ns[rows])
 
 
 def counted_steps(measured: Measured, rows: Sequence[Iterable[Causes]]) -> list[Step]:

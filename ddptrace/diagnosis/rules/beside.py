@@ -124,11 +124,8 @@ def comm_slows_compute(basis: Basis) -> Iterator[Finding]:
 
 
 def _slowdowns(basis: Basis) -> dict[int, Slowdown]:
-    """Return the slowdown of each step, each recording's being asked for once."""
-    known: dict[int, list[Slowdown]] = {}
-    for step in basis.steps:
-        if id(step.recorded) not in known:
-            known[id(step.recorded)] = slowdowns(step.recorded)
+    """Return the slowdown of each step, by its `id`."""
+    known = basis.once(slowdowns)
     return {id(step): known[id(step.recorded)][step.at] for step in basis.steps}
 
 

@@ -11,10 +11,11 @@ from ddptrace import kernels
 from ddptrace.diagnosis.basis import Basis
 from ddptrace.diagnosis.figures import middle
 from ddptrace.diagnosis.finding import Evidence, Finding
-from ddptrace.diagnosis.steps import Step
+from ddptrace.diagnosis.steps import Step, host_ranges
+from ddptrace.intervals import Intervals
 from ddptrace.kernels import Kind
 from ddptrace.metrics.launch_order import launch_order_differs
-from ddptrace.model import NEVER_NS, HostKind, Trace
+from ddptrace.model import NEVER_NS, Trace
 
 EARLY_NS = 1_000
 """An optimizer kernel that starts so long before the last gradients are there did not wait."""
@@ -48,8 +49,9 @@ def optimizer_before_comm(basis: Basis) -> Iterator[Finding]:
     a dependency. Only kernels launched behind all of backward count: those inside it belong to
     hooks, which wait for their own bucket.
     """
-    early = [(step, early_ns) for step in basis.steps if (early_ns := _early_ns(step)) is not None]
-    late = [(step, each) for step, each in early if each >= EARLY_NS]
+    ranges = basis.once(lambda one: host_ranges(one.trace, kernels.is_optimizer_range))
+    early = [(step, _early_ns(step, ranges[id(step.recorded)])) for step in basis.steps]
+    late = [(step, each) for step, each in early if each is not None and each >= EARLY_NS]
     if not late:
         return
     yield Finding(
@@ -66,7 +68,7 @@ def optimizer_before_comm(basis: Basis) -> Iterator[Finding]:
     )
 
 
-def _early_ns(step: Step) -> int | None:
+def _early_ns(step: Step, ranges: Intervals) -> int | None:
     """Return how long before the end of a step's last bucket its first optimizer kernel starts.
 
     Below 0 when it starts behind it; None where there is none that is known to be one.
@@ -79,24 +81,20 @@ def _early_ns(step: Step) -> int | None:
         return None
     behind = mine & ~ops.in_backward & (ops.kind == Kind.COMPUTE)
     rows = np.flatnonzero(behind & (ops.launch_ns > ops.launch_ns[backward].max()))
-    rows = rows[_of_optimizer(trace, rows)]
+    rows = rows[_of_optimizer(trace, rows, ranges)]
     if not rows.size:
         return None
     return int(step.calls.end_ns[buckets].max()) - int(ops.start_ns[rows].min())
 
 
-def _of_optimizer(trace: Trace, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _of_optimizer(trace: Trace, rows: NDArray[np.intp], ranges: Intervals) -> NDArray[np.bool_]:
     """Tell which operations an optimizer launched: inside its range, else by their names.
 
     Where ranges of optimizers are recorded, these alone tell.
     """
-    codes = [code for code, name in enumerate(trace.names) if kernels.is_optimizer_range(name)]
-    ranges = np.isin(trace.host.name, codes) & (trace.host.kind == HostKind.ANNOTATION)
-    if not ranges.any():
+    if not len(ranges):
         named = [kernels.is_optimizer_kernel(trace.names[code]) for code in trace.ops.name[rows]]
         return np.array(named, np.bool_)
-    start_ns, end_ns = trace.host.start_ns[ranges], trace.host.end_ns[ranges]
     launch_ns = trace.ops.launch_ns[rows]
-    place = np.searchsorted(start_ns, launch_ns, side="right") - 1
-    inside: NDArray[np.bool_] = (place >= 0) & (launch_ns < end_ns[np.maximum(place, 0)])
+    inside: NDArray[np.bool_] = ranges.length_in(launch_ns, launch_ns + 1) > 0
     return inside

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,10 @@ from ddptrace import kernels
 from ddptrace.diagnosis.basis import Basis
 from ddptrace.diagnosis.figures import middle
 from ddptrace.diagnosis.finding import Evidence, Finding
-from ddptrace.diagnosis.steps import Step
+from ddptrace.diagnosis.steps import Step, host_ranges
 from ddptrace.intervals import Intervals
-from ddptrace.model import HostKind, Trace
+from ddptrace.metrics.recorded import Recorded
+from ddptrace.model import HostKind
 
 _UNKNOWN = -2
 
@@ -21,7 +22,9 @@ _UNKNOWN = -2
 def buffer_broadcast(basis: Basis) -> Iterator[Finding]:
     """Give the finding that each step broadcasts outside of backward, as DDP does with buffers."""
     chosen = {id(step): _broadcasts(basis, step) for step in basis.steps}
-    if not all(rows.any() for rows in chosen.values()):
+    if not chosen or not all(rows.any() for rows in chosen.values()):
+        return
+    if not all(basis.once(_may_be_ddp).values()):
         return
     cost = basis.listed(lambda step: step.exposed_transfer_ns(chosen[id(step)]))
     if cost is None:
@@ -40,15 +43,14 @@ def buffer_broadcast(basis: Basis) -> Iterator[Finding]:
     )
 
 
-def _broadcasts(basis: Basis, step: Step) -> NDArray[np.bool_]:
-    """Tell which calls of a step may broadcast buffers of DDP.
+def _may_be_ddp(recorded: Recorded) -> bool:
+    """Tell whether DDP may be at work: its forward is seen where the host's operators are."""
+    trace = recorded.trace
+    has_operators = bool((trace.host.kind == HostKind.OPERATOR).any())
+    return not has_operators or any(map(kernels.is_ddp_range, trace.names))
 
-    A recording with the host's operators that has no forward of DDP broadcasts something else.
-    """
-    trace = step.recorded.trace
-    operators = (trace.host.kind == HostKind.OPERATOR).any()
-    if operators and not any(map(kernels.is_ddp_range, trace.names)):
-        return np.zeros(len(step.calls), np.bool_)
+
+def _broadcasts(basis: Basis, step: Step) -> NDArray[np.bool_]:
     code = basis.measured.collected.words.operations.get("broadcast", _UNKNOWN)
     outside: NDArray[np.bool_] = (step.calls.operation == code) & ~step.calls.in_backward
     return outside
@@ -61,22 +63,30 @@ def unused_search(basis: Basis) -> Iterator[Finding]:
     while the host searches, where that is recorded.
     """
     chosen = {id(step): _of_integers(basis, step) for step in basis.steps}
-    if not basis.steps or not all(_searches(basis, step) for step in basis.steps):
+    if not chosen or not all(rows.any() for rows in chosen.values()):
         return
-    if not all(rows.any() for rows in chosen.values()):
+    ranges = basis.once(lambda one: host_ranges(one.trace, kernels.is_unused_search))
+    search = {id(step): ranges[id(step.recorded)] for step in basis.steps}
+    if not all(_searches(basis, step, search[id(step)]) for step in basis.steps):
         return
-    cost = basis.listed(lambda step: _search_ns(step, chosen[id(step)]))
+
+    def search_ns(step: Step) -> int | None:
+        exposed_ns = step.exposed_transfer_ns(chosen[id(step)])
+        idle_ns = _idle_in_search_ns(step, search[id(step)])
+        return None if exposed_ns is None else exposed_ns + (idle_ns or 0)
+
+    cost = basis.listed(search_ns)
     if cost is None:
         return
     mine = basis.of_rank(cost.rank)
-    searched = [_idle_in_search_ns(step) for step in mine]
+    idle_ns = middle(_idle_in_search_ns(step, search[id(step)]) for step in mine)
     yield Finding(
         code="unused_search",
         cost_ns=cost.ns,
         ranks=cost.ranks(basis.limit_ns),
         evidence=[
             Evidence("search_ns", cost.ns, basis.limit_ns),
-            Evidence("idle_in_search_ns", middle(searched), None),
+            Evidence("idle_in_search_ns", idle_ns, None),
             Evidence("integer_all_reduces", middle(int(chosen[id(s)].sum()) for s in mine), 1),
         ],
         advice="find_unused_parameters=True walks the graph and reduces a map in each step: leave "
@@ -90,40 +100,26 @@ def _of_integers(basis: Basis, step: Step) -> NDArray[np.bool_]:
     return reduces & step.calls.of_integers & step.calls.in_backward
 
 
-def _searches(basis: Basis, step: Step) -> bool:
-    """Tell whether the manifest or the host's ranges say that DDP searches in each step."""
+def _searches(basis: Basis, step: Step, search: Intervals) -> bool:
+    """Tell whether the manifest or the host's ranges say that DDP searches in a step."""
     manifest = basis.measured.run.manifest
     facts = None if manifest is None else manifest.of_rank(step.rank)
     if facts is not None and facts.ddp:
         return any(one.find_unused_parameters and not one.static_graph for one in facts.ddp)
-    return _search(step).total_ns > 0
+    return len(_in_step(step, search)) > 0
 
 
-def _search_ns(step: Step, chosen: NDArray[np.bool_]) -> int | None:
-    exposed_ns = step.exposed_transfer_ns(chosen)
-    return None if exposed_ns is None else exposed_ns + (_idle_in_search_ns(step) or 0)
-
-
-def _idle_in_search_ns(step: Step) -> int | None:
-    """Return how long the GPU idled in a step's window while the host searched; None if untold."""
-    search, busy = _search(step), step.recorded.busy
-    if not len(search):
+def _idle_in_search_ns(step: Step, search: Intervals) -> int | None:
+    """Return how long the GPU idled while the host searched in a step; None if that is not told."""
+    mine, busy = _in_step(step, search), step.recorded.busy
+    if not len(mine):
         return None
-    first_ns, end_ns = int(search.start[0]), int(search.end[-1])
+    first_ns, end_ns = int(mine.start[0]), int(mine.end[-1])
     clipped = [one.clip(first_ns, end_ns) for one in (busy.compute, busy.comm, busy.mem)]
-    return (search - (clipped[0] | clipped[1] | clipped[2])).total_ns
+    return (mine - (clipped[0] | clipped[1] | clipped[2])).total_ns
 
 
-def _search(step: Step) -> Intervals:
+def _in_step(step: Step, search: Intervals) -> Intervals:
     """Return when the host searched in the mark of a step."""
-    mark, trace = step.recorded.steps.marks[step.at], step.recorded.trace
-    codes = _codes(trace)
-    if mark is None or not codes:
-        return Intervals.empty()
-    first, after = np.searchsorted(trace.host.start_ns, (mark.start_ns, mark.end_ns))
-    rows = first + np.flatnonzero(np.isin(trace.host.name[first:after], codes))
-    return Intervals.union_of(trace.host.start_ns[rows], trace.host.end_ns[rows])
-
-
-def _codes(trace: Trace) -> Sequence[int]:
-    return [code for code, name in enumerate(trace.names) if kernels.is_unused_search(name)]
+    mark = step.recorded.steps.marks[step.at]
+    return Intervals.empty() if mark is None else search.clip(mark.start_ns, mark.end_ns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from ddptrace import kernels
 from ddptrace.diagnosis.basis import Basis
 from ddptrace.diagnosis.figures import middle
 from ddptrace.diagnosis.finding import Evidence, Finding
-from ddptrace.diagnosis.steps import Step
+from ddptrace.diagnosis.steps import Step, host_ranges
 from ddptrace.intervals import Intervals
 from ddptrace.kernels import Kind
 from ddptrace.metrics.comm_table import NONE
@@ -106,9 +106,9 @@ def fine_parameters(basis: Basis) -> Iterator[Finding]:
     mean_bytes, a_bucket = sum(layout.size_bytes) // count, count / len(layout)
     if mean_bytes > FINE_BYTES or a_bucket < FEWEST_A_BUCKET:
         return
-    known = any(_taking_in_ns(step) is not None for step in basis.steps)
-    cost = basis.listed(_taking_in_ns) if known else None
-    if known and cost is None:
+    taking = basis.once(lambda one: host_ranges(one.trace, kernels.is_gradient_range))
+    cost = basis.listed(lambda step: _taking_in_ns(step, taking[id(step.recorded)]))
+    if cost is None and any(map(len, taking.values())):
         return
     yield Finding(
         code="fine_parameters",
@@ -131,7 +131,7 @@ def _parameters(basis: Basis) -> int | None:
     if layout is not None and layout.parameters is not None:
         return sum(map(len, layout.parameters))
     for trace in basis.measured.run.causes:
-        gradient_ns = _ranges(trace, kernels.is_gradient_operator).start
+        gradient_ns = host_ranges(trace, kernels.is_gradient_operator).start
         # Between two backward passes something of a forward pass is launched.
         passes = np.searchsorted(forward_launches(trace), gradient_ns)
         if passes.size:
@@ -139,21 +139,12 @@ def _parameters(basis: Basis) -> int | None:
     return None
 
 
-def _taking_in_ns(step: Step) -> int | None:
+def _taking_in_ns(step: Step, taking: Intervals) -> int | None:
     """Return how long the GPU idled for its host while that took in gradients; None if untold."""
-    trace, idle, busy = step.recorded.trace, step.causes.idle, step.recorded.busy
-    taking = _ranges(trace, kernels.is_gradient_range)
-    row = step.causes.row
+    row, idle, busy = step.causes.row, step.causes.idle, step.recorded.busy
     if idle is None or not len(taking):
         return None
     start_ns, end_ns = row.start_ns, row.end_ns
     clipped = [one.clip(start_ns, end_ns) for one in (busy.compute, busy.comm, busy.mem)]
     free = (clipped[0] | clipped[1] | clipped[2]).gaps(start_ns, end_ns)
     return min((taking.clip(start_ns, end_ns) & free).total_ns, idle.launch_ns)
-
-
-def _ranges(trace: Trace, is_one: Callable[[str], bool]) -> Intervals:
-    """Return when the host was in ranges whose name passes a test."""
-    codes = [code for code, name in enumerate(trace.names) if is_one(name)]
-    rows = np.isin(trace.host.name, codes)
-    return Intervals.union_of(trace.host.start_ns[rows], trace.host.end_ns[rows])

@@ -11,9 +11,9 @@ from ddptrace import kernels
 from ddptrace.diagnosis.basis import Basis
 from ddptrace.diagnosis.figures import middle
 from ddptrace.diagnosis.finding import Evidence, Finding
-from ddptrace.diagnosis.steps import Step
+from ddptrace.diagnosis.steps import Step, host_ranges
 from ddptrace.metrics.comm_table import NONE
-from ddptrace.model import HostKind, Trace
+from ddptrace.model import Trace
 
 FEWEST_REDUCTIONS = 2
 """So often at least the same buckets are reduced in a step for all but the last to be avoidable."""
@@ -93,10 +93,9 @@ def _optimizer_steps(basis: Basis, step: Step) -> int | None:
 
 def _optimizers(trace: Trace) -> Counter[int]:
     """Return how many optimizer ranges began in each mark of a recording."""
-    codes = [code for code, name in enumerate(trace.names) if kernels.is_optimizer_range(name)]
-    mine = np.isin(trace.host.name, codes) & (trace.host.kind == HostKind.ANNOTATION)
+    start_ns = host_ranges(trace, kernels.is_optimizer_range).start
     counts: Counter[int] = Counter()
     for mark in trace.marks:
-        first, after = np.searchsorted(trace.host.start_ns[mine], (mark.start_ns, mark.end_ns))
+        first, after = np.searchsorted(start_ns, (mark.start_ns, mark.end_ns))
         counts[mark.index] += int(after - first)
     return +counts
