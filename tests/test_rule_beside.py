@@ -73,9 +73,9 @@ def test_half_of_the_gradients_on_the_compute_stream_are_not_most():
 def test_an_all_reduce_outside_of_backward_may_run_on_the_compute_stream():
     """That of a loss, which PyTorch runs there when the caller waits for it anyway."""
     rows = [*FORWARD, backward(10, 4000), reduce(4000, 5000, 11)]
-    rows.append(reduce(5000, 8000, backward=False, size=4))
+    rows += [reduce(at, at + 1000, backward=False, size=4) for at in (5000, 6000, 7000)]
     recording = trace(*rows, ("compute", 8000, STEP, 9000), marks=((0, STEP),))
-    assert costs("same_stream", on_streams(recording, 7, 7, 20, 7, 7)) == []
+    assert costs("same_stream", on_streams(recording, 7, 7, 20, 7, 7, 7, 7)) == []
 
 
 def test_the_schedule_is_not_blamed_for_one_stream():

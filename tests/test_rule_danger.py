@@ -28,6 +28,11 @@ def test_what_differs_in_more_than_the_order_is_no_danger_that_can_be_told():
     assert findings("launch_order_mismatch", rank(0, [1, 2, 3]), rank(1, [2, 1])) == []
 
 
+def test_the_first_step_of_a_recording_does_not_count():
+    one, other = rank(0, [1, 2], [1, 2], [3]), rank(1, [2, 1], [1, 2], [3])
+    assert findings("launch_order_mismatch", one, other) == []
+
+
 # --- the optimizer
 
 
@@ -80,6 +85,19 @@ def test_an_optimizer_inside_backward_waits_for_its_own_bucket():
 def test_without_ranges_only_a_kernel_with_the_name_of_an_optimizer_is_one(name, found):
     recording = named(optimizing(7000, host=()), "f", "b", "all_reduce", name)
     assert costs("optimizer_before_comm", recording) == found
+
+
+def test_a_kernel_launched_before_the_end_of_backward_is_none_of_the_optimizer():
+    """Gradients are set to zero by kernels of the same name, before the forward pass."""
+    recording = optimizing(9000, host=())
+    zeroed = named(recording, "multi_tensor_apply_kernel<Zero>", "b", "all_reduce", "f")
+    assert costs("optimizer_before_comm", zeroed) == []
+
+
+def test_the_nodes_of_a_graph_have_one_launch_which_tells_no_order():
+    recording = optimizing(7000)
+    recording.ops.in_graph[-1] = True
+    assert costs("optimizer_before_comm", recording) == []
 
 
 def test_the_next_forward_pass_is_no_optimizer():

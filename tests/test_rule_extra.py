@@ -71,6 +71,17 @@ def test_waiting_in_a_broadcast_is_none_of_its_cost():
     assert costs("buffer_broadcast", rank(0, 100), rank(1, 100)) == [950_000]
 
 
+def test_a_broadcast_that_cannot_be_matched_has_no_cost():
+    rows = [comm(100, 1050, group=PAIR, size=4, op="broadcast"), ("compute", 1050, STEP)]
+    assert costs("buffer_broadcast", trace(*rows, marks=((0, STEP),))) == []
+
+
+def test_a_broadcast_beside_another_collective_costs_what_it_lasts_alone():
+    rows = [reduce(0, 1000, op="broadcast", backward=False)]
+    rows += [reduce(600, 1500, op="all_gather", backward=False), ("compute", 1500, STEP)]
+    assert costs("buffer_broadcast", trace(*rows, marks=((0, STEP),))) == [600_000]
+
+
 # --- unused parameters
 
 SEARCH = "torch.distributed.ddp.reducer::search_unused_parameters"

@@ -69,7 +69,7 @@ def test_other_copies_and_hidden_ones_cost_nothing(options):
 TAKING = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
 
 
-def fine(*, size=4 * MIB, idle=2000, operators=False, gradients=(), taking=()):
+def fine(*, size=4 * MIB, idle=2000, queued=0, operators=False, gradients=(), taking=()):
     """State a step whose GPU waits for launches in backward before its bucket.
 
     compute  ff bbb .... b    O
@@ -77,10 +77,10 @@ def fine(*, size=4 * MIB, idle=2000, operators=False, gradients=(), taking=()):
     """
     end = 3000 + idle
     rows = [("compute", 0, 2000, 0), backward(2000, 3000, 1000), backward(end, end + 100)]
-    rows += [reduce(end + 100, end + 200, end + 1, size=size), ("compute", 9000, STEP, 8000)]
+    rows += [reduce(end + 100, end + 200, end + 1, size=size), ("compute", 9000, STEP, end + 3)]
     # The host is never silent: it launches all the time.
     rows += [("mem", 9999, STEP, at) for at in range(3000, end, 1000)]
-    rows += [backward(end + 200, 9000, end + 2)]
+    rows += [backward(end + 200, 9000 - queued, end + 2)]
     host = [("operator", "torch::autograd::AccumulateGrad", at, at + 1) for at in gradients]
     host += [("operator", TAKING, *both) for both in taking]
     if operators:
@@ -125,6 +125,11 @@ def test_where_the_host_is_recorded_they_cost_the_idle_time_in_which_it_takes_th
 ):
     recording = fine(operators=True, taking=[taking])
     assert costs("fine_parameters", recording, manifest=of_parameters(4)) == found
+
+
+def test_idle_time_in_which_the_gpu_did_not_wait_for_its_host_is_no_cost():
+    recording = fine(queued=1000, operators=True, taking=[(3000, 9000)])
+    assert costs("fine_parameters", recording, manifest=of_parameters(4)) == [2_000_000]
 
 
 @pytest.mark.parametrize(("gradients", "count"), [((1100,), 0), ((1100, 1200), 1)])

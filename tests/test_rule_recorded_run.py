@@ -6,7 +6,7 @@ from test_recording import part, rank
 from traces import run, trace
 
 from ddptrace import analyze
-from ddptrace.model import Manifest
+from ddptrace.model import DdpModule, Manifest, RankFacts
 
 # --- slowed by recording
 
@@ -30,6 +30,15 @@ def test_what_a_slowed_run_rests_on():
         "step_ns": (150_000, None),
         "unprofiled_step_ns": (100_000, None),
     }
+
+
+def test_another_part_than_that_of_the_figures_may_be_slowed():
+    cheap = trace(("compute", 0, 100), marks=((0, 100, 1),), part="figures")
+    full = trace(("compute", 500, 600), marks=((500, 600, 2),), part="full")
+    parts = part("figures", 100_000), part("full", 200_000)
+    manifest = Manifest(ranks=(rank(0, [100_000], *parts),))
+    assert costs("recording_slowed_run", cheap, full, manifest=manifest) == []
+    assert costs("recording_slowed_run", full, manifest=manifest) == [100_000]
 
 
 def test_without_times_nobody_knows_what_recording_cost():
@@ -106,6 +115,13 @@ def test_both_values_are_shown():
         "backward_comm_ns": (4_000_000, None),
         "bucket_span_ns": (1_000_000, None),
     }
+
+
+def test_of_several_modules_nobody_knows_whose_buckets_are_meant():
+    module = DdpModule(ddp_averages={"backward_comm_ns": 40_000_000})
+    for modules, found in (((module,), [None]), ((module, module), [])):
+        manifest = Manifest(ranks=(RankFacts(rank=0, ddp=modules),))
+        assert costs("ddp_logger_disagrees", bucket_span(), manifest=manifest) == found
 
 
 def test_what_is_far_below_a_step_s_percent_may_be_off():

@@ -59,6 +59,14 @@ def test_of_one_group_nobody_can_tell_whose_link_is_slow():
     assert costs("slow_link", *grouped(600)) == []
 
 
+def test_ranks_of_an_unknown_group_are_compared_with_none():
+    made = [*grouped(300, 900)[:2]]
+    for number in (2, 3):
+        rows = [comm(1000, 1900, size=MIB), ("compute", 0, 1000), ("compute", 9000, STEP)]
+        made.append(trace(*rows, marks=((0, STEP),), rank=number))
+    assert costs("slow_link", *made) == []
+
+
 def test_groups_with_a_rank_in_common_go_different_ways():
     """Rank 0 reduces with 1 on its host and with 2 on another: that is slower by nature."""
     near, far = Group("near", (0, 1), 2), Group("far", (0, 2), 2)

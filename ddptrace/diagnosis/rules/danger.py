@@ -79,7 +79,7 @@ def _early_ns(step: Step, ranges: Intervals) -> int | None:
     buckets = step.is_bucket
     if trace.device == "host" or not backward.any() or not buckets.any():
         return None
-    behind = mine & ~ops.in_backward & (ops.kind == Kind.COMPUTE)
+    behind = mine & (ops.kind == Kind.COMPUTE)
     rows = np.flatnonzero(behind & (ops.launch_ns > ops.launch_ns[backward].max()))
     rows = rows[_of_optimizer(trace, rows, ranges)]
     if not rows.size:

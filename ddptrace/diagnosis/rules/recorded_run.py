@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
 
 import numpy as np
 
@@ -15,12 +14,10 @@ from ddptrace.metrics.recording import SLOWED_RATIO, figures_part, recording, ru
 from ddptrace.metrics.summary import longest_by_step
 from ddptrace.wording import ranges
 
-FEWEST_STEPS = 4
-"""So many steps at least tell which of them is not like the others."""
 COLD_RATIO = 1.5
 """A step is not like the others when it takes so many times their median."""
 COLD_PART = 0.25
-"""More than this part of the steps is no exception: some do more than others."""
+"""More than this part of the steps is no exception: so one takes four steps at least."""
 DISAGREES_RATIO = 3.0
 """DDP's averages are of other steps, and of the host's stamps: they may differ by so much."""
 AVERAGED = "backward_comm_ns"
@@ -56,9 +53,7 @@ def cold_steps(basis: Basis) -> Iterator[Finding]:
     """
     longest = longest_by_step(step.causes.row for step in basis.steps)
     times = {step: row.step_ns or 0 for step, row in sorted(longest.items())}
-    if len(times) < FEWEST_STEPS:
-        return
-    limit_ns = round(COLD_RATIO * median(times.values()))
+    limit_ns = round(COLD_RATIO * (middle(times.values()) or 0))
     slow = [step for step, step_ns in times.items() if step_ns >= limit_ns]
     if not slow or len(slow) > COLD_PART * len(times):
         return
