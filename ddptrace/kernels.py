@@ -83,6 +83,9 @@ _SYNC_CALL = re.compile(
     r"|Memcpy(?!\w*Async)|Free(?!\w*Async)|MemFree(?!\w*Async))"
 )
 _LOADER = re.compile(r"enumerate\(DataLoader\)|\w*\.?(?:_next_data|train_dataloader_next)\b")
+# PyTorch's foreach and fused optimizers, Apex and the like. Norms of all gradients count, too.
+_OPTIMIZER_KERNEL = re.compile(r"multi_tensor_apply|adam|lamb|(?<![a-z])sgd", re.IGNORECASE)
+_COPY = re.compile(r"Memcpy DtoD|direct_copy_kernel")
 _STEP_MARK = re.compile(r"ProfilerStep\s*#\s*(\d+)")
 # What torch.autograd.profiler.emit_nvtx adds to the names of ranges.
 _RANGE_TAIL = r"(?:, (?:seq|op_id|sizes|input_op_ids|stashed)\b.*)?"
@@ -272,9 +275,39 @@ def is_gradient_operator(name: str) -> bool:
     return name == "torch::autograd::AccumulateGrad"
 
 
+def is_gradient_range(name: str) -> bool:
+    """Tell whether a range is all that the engine does for one gradient: DDP's hook, too."""
+    return name.startswith(_BACKWARD_OPERATOR) and name.endswith("torch::autograd::AccumulateGrad")
+
+
 def is_ddp_range(name: str) -> bool:
     """Tell whether a host range is the forward pass of DistributedDataParallel."""
     return name.startswith("DistributedDataParallel.forward")
+
+
+def is_optimizer_range(name: str) -> bool:
+    """Tell whether a host range is a step of an optimizer."""
+    return name.startswith("Optimizer.step#")
+
+
+def is_optimizer_kernel(name: str) -> bool:
+    """Tell whether a kernel of this name changes parameters or is given all gradients at once."""
+    return _OPTIMIZER_KERNEL.search(name) is not None
+
+
+def is_unused_search(name: str) -> bool:
+    """Tell whether a host range is DDP's search for parameters that a step does not use."""
+    return name == "torch.distributed.ddp.reducer::search_unused_parameters"
+
+
+def is_copy_to_gradient(name: str) -> bool:
+    """Tell whether a host range is DDP's copying of a reduced bucket back into gradients."""
+    return name == "torch.distributed.ddp.reducer::copy_bucket_to_grad"
+
+
+def is_copy_kernel(name: str) -> bool:
+    """Tell whether an operation of this name copies an array on the GPU as it is."""
+    return _COPY.search(name) is not None
 
 
 def is_backward_thread(name: str) -> bool:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from statistics import median
+from typing import TypeVar
 
 from ddptrace.diagnosis.finding import LISTED_PART
 from ddptrace.diagnosis.ledger import Causes, causes
+from ddptrace.diagnosis.steps import Step, counted_steps
 from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.summary import median_step_ns
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,19 +23,21 @@ class Basis:
     """A run to judge. `counted` are the causes of the steps that count, of all ranks.
 
     `step_ns` is the time of the median step, None without step marks; `limit_ns` is what a finding
-    has to cost to be listed, 0 where there is no step to hold it against.
+    has to cost to be listed, 0 where there is no step to hold it against. `steps` are those of
+    `counted` with their places in the recordings.
     """
 
     measured: Measured
     counted: list[Causes]
     step_ns: int | None
+    steps: list[Step] = field(default_factory=list)
 
     @classmethod
     def of(cls, measured: Measured) -> Basis:
         """Return what rules look at for a run."""
-        kept = {id(row) for row in measured.counted}
-        found = [one for rows in causes(measured) for one in rows if id(one.row) in kept]
-        return cls(measured, found, median_step_ns(measured.counted, measured.summary))
+        steps = counted_steps(measured, causes(measured))
+        step_ns = median_step_ns(measured.counted, measured.summary)
+        return cls(measured, [step.causes for step in steps], step_ns, steps)
 
     @property
     def limit_ns(self) -> int:
@@ -47,14 +53,34 @@ class Basis:
 
         None when it is known of no step.
         """
-        by_rank: dict[int, list[int]] = defaultdict(list)
-        for one in self.counted:
-            cost_ns = of(one)
-            if cost_ns is not None:
-                by_rank[one.row.rank].append(cost_ns)
-        if not by_rank:
-            return None
-        return Cost({rank: int(median(mine)) for rank, mine in by_rank.items()})
+        return _cost((one.row.rank, of(one)) for one in self.counted)
+
+    def listed(self, of: Callable[[Step], int | None]) -> Cost | None:
+        """Return what something costs, of steps with their places; None for what is not listed.
+
+        Without step marks nothing is: a recording of many steps is not one that does all of it.
+        """
+        cost = None if self.step_ns is None else _cost((one.rank, of(one)) for one in self.steps)
+        return None if cost is None or cost.ns < max(self.limit_ns, 1) else cost
+
+    def once(self, of: Callable[[Recorded], _Value]) -> dict[int, _Value]:
+        """Return what something is of each recording with steps, by the `id` of the recording."""
+        recordings = {id(one.recorded): one.recorded for one in self.steps}
+        return {number: of(recorded) for number, recorded in recordings.items()}
+
+    def of_rank(self, rank: int) -> list[Step]:
+        """Return the steps of a rank."""
+        return [one for one in self.steps if one.rank == rank]
+
+
+def _cost(found: Iterable[tuple[int, int | None]]) -> Cost | None:
+    by_rank: dict[int, list[int]] = defaultdict(list)
+    for rank, cost_ns in found:
+        if cost_ns is not None:
+            by_rank[rank].append(cost_ns)
+    if not by_rank:
+        return None
+    return Cost({rank: int(median(mine)) for rank, mine in by_rank.items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from statistics import median
 
 from ddptrace.diagnosis.basis import Basis, Cost
+from ddptrace.diagnosis.figures import middle
 from ddptrace.diagnosis.finding import Evidence, Finding
 from ddptrace.diagnosis.ledger import Causes
+from ddptrace.diagnosis.rules.beside import reduces_on_compute_stream
 from ddptrace.metrics.transfers import links
 
 
@@ -26,6 +28,7 @@ def comm_bandwidth(basis: Basis) -> Iterator[Finding]:
             Evidence("transfer_ns", _of_rank(basis, rank, "transfer_ns"), None),
             Evidence("available_ns", _of_rank(basis, rank, "available_ns"), None),
             Evidence("bandwidth_gb_s", _bandwidth(basis), None),
+            *_backlog(basis, rank),
         ],
         advice="send less or over a faster link: gradients as bf16 (a communication hook), "
         "reduce every few micro-batches (no_sync), check that NCCL uses NVLink or RDMA "
@@ -49,6 +52,7 @@ def comm_latency(basis: Basis) -> Iterator[Finding]:
             Evidence("collectives", _of_rank(basis, rank, "collectives"), None),
             Evidence("median_size_bytes", _median(sizes[sizes > 0].tolist()), None),
             Evidence("fixed_ns", _fixed(basis), None),
+            *_backlog(basis, rank),
         ],
         advice="send fewer, larger messages: raise bucket_cap_mb, or group small collectives",
     )
@@ -71,13 +75,19 @@ def bucket_schedule(basis: Basis) -> Iterator[Finding]:
             Evidence("transfer_ns", _of_rank(basis, rank, "transfer_ns"), None),
             Evidence("available_ns", _of_rank(basis, rank, "available_ns"), None),
             Evidence("buckets", count, None),
+            *_first_delay(basis, rank),
         ],
-        advice=_schedule_advice(count, _is_blocked(basis)),
+        advice=_schedule_advice(basis, count),
     )
 
 
-def _schedule_advice(buckets: int | None, is_blocked: bool) -> str:
-    if is_blocked:
+def _schedule_advice(basis: Basis, buckets: int | None) -> str:
+    if any(map(reduces_on_compute_stream, basis.steps)):
+        return (
+            "communication and compute share a stream, so that they cannot overlap whatever the "
+            "buckets are: let DDP launch the collectives on NCCL's own stream"
+        )
+    if _is_blocked(basis):
         return (
             "a bucket waits for a parameter that is ready late: let DDP rebuild its buckets "
             "(find_unused_parameters=False, or static_graph=True), or order the parameters of the "
@@ -96,6 +106,20 @@ def _is_blocked(basis: Basis) -> bool:
     times = basis.measured.buckets.times.values()
     known = [each for one in times for each in one.is_blocked.tolist() if each >= 0]
     return bool(known) and sum(known) * 2 > len(known)
+
+
+def _backlog(basis: Basis, rank: int) -> list[Evidence]:
+    """Return which part of a rank's buckets was ready and waited for the one before, if told."""
+    flags = basis.measured.buckets.times[rank].has_backlog
+    known = flags[flags >= 0]
+    return [Evidence("backlog_ratio", float(known.mean()), None)] if known.size else []
+
+
+def _first_delay(basis: Basis, rank: int) -> list[Evidence]:
+    """Return how long after backward began the first bucket did, if told."""
+    delays = [one.row.first_comm_delay_ns for one in basis.counted if one.row.rank == rank]
+    delay_ns = middle(delays)
+    return [] if delay_ns is None else [Evidence("first_comm_delay_ns", delay_ns, None)]
 
 
 def _cost(basis: Basis, of: Callable[[Causes], int | None]) -> Cost | None:
