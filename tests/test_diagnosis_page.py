@@ -12,7 +12,16 @@ from traces import run, trace
 from ddptrace import analyze
 from ddptrace.diagnosis import confidence, finding
 from ddptrace.diagnosis.ledger import PARTS
-from ddptrace.diagnosis.rules import compute
+from ddptrace.diagnosis.rules import (
+    beside,
+    compute,
+    danger,
+    gradients,
+    layout,
+    micro_steps,
+    recorded_run,
+    slow_group,
+)
 from ddptrace.metrics import host_work, idle, lateness, link, recording, stragglers, transfers
 
 ROOT = Path(__file__).parent.parent
@@ -105,9 +114,9 @@ def test_the_limits_in_the_page_are_those_in_use():
     told = dict(re.findall(r"^\| `([A-Z_]+)` \| (.+?) \|", PAGE, re.MULTILINE))
     modules = (
         finding, confidence, compute, stragglers, lateness, link, transfers, idle, host_work,
-        recording,
+        recording, beside, danger, gradients, layout, micro_steps, recorded_run, slow_group,
     )  # fmt: skip
-    assert len(told) == 17
+    assert len(told) == 31
     for name, printed in told.items():
         (value,) = {getattr(module, name) for module in modules if hasattr(module, name)}
         number, _, unit = printed.partition(" ")

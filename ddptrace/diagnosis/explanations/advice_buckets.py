@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from ddptrace.diagnosis.explanations.record import Explanation
+from ddptrace.diagnosis.explanations.record import Explanation, percent
+from ddptrace.diagnosis.rules.layout import BUNCHED, LONG_RATIO, REBUILT_AFTER
+from ddptrace.diagnosis.rules.micro_steps import FEWEST_REDUCTIONS
 
 REDUCE_EACH_MICROSTEP = Explanation(
     code="reduce_each_microstep",
     meaning="Gradients are reduced in each micro-step of a step. With gradient accumulation only "
     "the last backward pass before the optimizer needs to communicate.",
-    how="Within one step several backward passes reduce the same buckets (backward_pass of the "
-    "collectives, from 0; sizes must be alike), and the optimizer does not run as often. The cost "
-    "is the exposed transfer of all passes but the last. With several DDP modules nothing is "
-    "said, since each may reduce its own.",
+    how=f"Within one step {FEWEST_REDUCTIONS} or more backward passes reduce the same buckets "
+    "(backward_pass of the collectives, from 0; sizes must be alike), and the optimizer does not "
+    "run as often. The cost is the exposed transfer of all passes but the last. With several DDP "
+    "modules nothing is said, since each may reduce its own.",
     misleads="The cost is what is exposed now; hidden transfers that would go as well cost "
     "nothing. Waiting for a late rank is not in it. Where the recording holds no optimizer "
     "ranges, it is taken to run once a step.",
@@ -27,8 +29,8 @@ NOT_REBUILT = Explanation(
     meaning="DDP never laid its buckets out anew. The first layout follows the order in which "
     "parameters were registered, reversed; the second that in which gradients came.",
     how="The manifest says that DDP did not rebuild its buckets, the first recorded step has the "
-    "same ones as all later ones, and by then DDP would have: it rebuilds once, after its first "
-    "steps. It has no cost of its own; bucket_schedule has it.",
+    f"same ones as all later ones, and step {REBUILT_AFTER} or a later one is recorded: by then "
+    "DDP would have. It has no cost of its own; bucket_schedule has it.",
     misleads="Without a manifest nothing is said, since nothing tells. Where parameters are "
     "registered in the order of the forward pass, the first layout is nearly as good as the "
     "second.",
@@ -116,9 +118,10 @@ UNEVEN_BACKWARD = Explanation(
     code="uneven_backward",
     meaning="Buckets are ready in a bunch behind one long kernel. Backward is uneven: while that "
     "kernel runs no gradient comes and no bucket can go, then several want to go at once.",
-    how="The longest kernel of a step's backward takes a large part of it, and several buckets are "
-    "ready only after its end. The cost is their exposed transfer, as far as the kernel ran "
-    "without communication beside it: so much would fit under it once its work is spread.",
+    how=f"The longest kernel of a step's backward takes {percent(LONG_RATIO)} of its compute or "
+    f"more, and {BUNCHED} buckets or more are ready only after its end. The cost is their exposed "
+    "transfer, as far as the kernel ran without communication beside it: so much would fit under "
+    "it once its work is spread.",
     misleads="The kernel may be the model's largest layer, which cannot be spread. Buckets of "
     "another size change nothing. It is told only where it is known when buckets were ready.",
     picture="""\

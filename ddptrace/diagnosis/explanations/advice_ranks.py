@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from ddptrace.diagnosis.explanations.record import Explanation, percent
+from ddptrace.diagnosis.explanations.record import Explanation, kibibytes, microseconds, percent
+from ddptrace.diagnosis.rules.beside import SHARED_RATIO
+from ddptrace.diagnosis.rules.danger import EARLY_NS
+from ddptrace.diagnosis.rules.slow_group import LEAST_BYTES, SLOW_RATIO
 from ddptrace.metrics.slowdown import BESIDE, LEAST_PLACES
 
 SAME_STREAM = Explanation(
     code="same_stream",
     meaning="Gradients are reduced on the stream that computes. Work of one stream runs one "
     "after the other, so nothing of it can be hidden, whatever the buckets are.",
-    how="Most of a step's gradient collectives carry the stream that computed longest, and what "
-    "is exposed is worth listing. The cost is the exposed transfer there, as far as compute of "
-    "backward that was launched later could have hidden it; unknown where nothing tells of "
-    "backward.",
+    how=f"More than {percent(SHARED_RATIO)} of a step's gradient collectives carry the stream "
+    "that computed longest, and what is exposed is worth listing. The cost is the exposed "
+    "transfer there, as far as compute of backward that was launched later could have hidden it; "
+    "unknown where nothing tells of backward.",
     misleads="A collective after all of backward has nothing left to overlap with, on whatever "
     "stream. A hook may run kernels of its own on the stream of the collectives, which is fine.",
     picture="""\
@@ -48,8 +51,9 @@ SLOW_LINK = Explanation(
     meaning="One group's link is slower than that of the others. Its transfers take longer than "
     "the same ones of other groups of ranks.",
     how="Groups without a common rank that do the same (operation, size, number of ranks) are "
-    "compared by their median transfer; small sizes are left out, since they are fixed cost. The "
-    "cost is what a step's transfers in the slow group took longer than the others', as far as "
+    f"compared by their median transfer, from {kibibytes(LEAST_BYTES)} on, since smaller ones are "
+    f"fixed cost. One is slow when it takes {SLOW_RATIO:g} times as long as the others. The cost "
+    "is what a step's transfers in the slow group took longer than the others', as far as "
     "exposed.",
     misleads="Within a group all ranks share one transfer, so it is not known which of its links "
     "is the slow one, and a job with one group has nothing to compare with. Groups with a rank in "
@@ -81,9 +85,9 @@ OPTIMIZER_BEFORE_COMM = Explanation(
     code="optimizer_before_comm",
     meaning="The optimizer ran before communication had ended. Gradients that were still being "
     "averaged may have been used: a danger of wrong parameters, not a cost.",
-    how="The first kernel of the optimizer that was launched behind all of backward starts well "
-    "before the last bucket of its step ends. The optimizer's kernels are those launched inside "
-    "its recorded range, else those with such a name.",
+    how="The first kernel of the optimizer that was launched behind all of backward starts "
+    f"{microseconds(EARLY_NS)} or more before the last bucket of its step ends. The optimizer's "
+    "kernels are those launched inside its recorded range, else those with such a name.",
     misleads="An optimizer that takes the gradients bucket by bucket, and waits for each, does "
     "so rightly. A start that is early by no more than rounding is allowed.",
     picture="""\

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from ddptrace.diagnosis.explanations.record import Explanation, percent
+from ddptrace.diagnosis.explanations.record import Explanation, kibibytes, percent
+from ddptrace.diagnosis.rules.gradients import FEWEST_A_BUCKET, FINE_BYTES
+from ddptrace.diagnosis.rules.recorded_run import (
+    COLD_PART,
+    COLD_RATIO,
+    DISAGREES_RATIO,
+    FEWEST_STEPS,
+)
 from ddptrace.metrics.recording import SLOWED_RATIO
 
 FINE_PARAMETERS = Explanation(
     code="fine_parameters",
     meaning="Many small parameters keep the host launching. Each costs it an operator in backward, "
     "a copy into its bucket and a part of the optimizer, however small it is.",
-    how="launch_bound is worth listing, the mean gradient is small, and there are several to a "
-    "bucket, so that it is not the buckets that are fine. The cost is the GPU's idle time while "
-    "the host took in gradients, where the host's operators were recorded; else it is not known.",
+    how=f"launch_bound is worth listing, a gradient has {kibibytes(FINE_BYTES)} or less on "
+    f"average, and there are {FEWEST_A_BUCKET} or more to a bucket, so that it is not the buckets "
+    "that are fine. The cost is the GPU's idle time while the host took in gradients, where the "
+    "host's operators were recorded; else it is not known.",
     misleads="Many parameters cost the host, not the GPU: where the host is ahead they cost "
     "nothing. Other buckets change nothing of it. A mean hides a few large ones.",
     picture="""\
@@ -41,9 +49,10 @@ COLD_STEPS = Explanation(
     code="cold_steps",
     meaning="Some recorded steps are not like the others. The first ones, or a single one, took "
     "much longer: caches, autotuning and allocations, or a checkpoint in between.",
-    how="Each step's time on its longest rank is held against the median of the steps. A few "
-    "slow ones at the start, or a single one elsewhere, are told; too few steps tell nothing. It "
-    "has no cost: medians hardly see them.",
+    how=f"Of {FEWEST_STEPS} steps or more each one's time on its longest rank is held against "
+    f"their median. Slow is {COLD_RATIO:g} times as long; slow ones at the start are told, or a "
+    f"single one elsewhere, but no more than {percent(COLD_PART)} of all. It has no cost: medians "
+    "hardly see them.",
     misleads="Where many steps are long, or in turn, the job does more in them (accumulation, "
     "changing shapes), and nothing is said. The first window of each recording does not count "
     "anyhow.",
@@ -63,7 +72,7 @@ DDP_LOGGER_DISAGREES = Explanation(
     "took in the steps that it samples; the recorder takes that along.",
     how="On a rank with one DDP module, backward_comm_ns of the manifest is held against the "
     "time from the first bucket's start to the last one's end, the median over the steps with one "
-    "backward pass.",
+    f"backward pass. One is more than {DISAGREES_RATIO:g} times the other.",
     misleads="DDP's averages are of other steps than the recorded ones, and stamped differently; "
     "they include waiting and the gaps between buckets. A difference is no error in either.",
     picture="""\
