@@ -116,7 +116,7 @@ def test_the_limits_in_the_page_are_those_in_use():
         finding, confidence, compute, stragglers, lateness, link, transfers, idle, host_work,
         recording, beside, danger, gradients, layout, micro_steps, recorded_run, slow_group,
     )  # fmt: skip
-    assert len(told) == 31
+    assert len(told) == 30
     for name, printed in told.items():
         (value,) = {getattr(module, name) for module in modules if hasattr(module, name)}
         number, _, unit = printed.partition(" ")

@@ -50,7 +50,8 @@ COLD_STEPS = Explanation(
     "much longer: caches, autotuning and allocations, or a checkpoint in between.",
     how="Of the steps that count each one's time on its longest rank is held against "
     f"their median. Slow is {COLD_RATIO:g} times as long; slow ones at the start are told, or a "
-    f"single one elsewhere, but no more than {percent(COLD_PART)} of all, so that it takes four. It has no cost: medians "
+    f"single one elsewhere, but no more than {percent(COLD_PART)} of all, so that it "
+    "takes four. It has no cost: medians "
     "hardly see them.",
     misleads="Where many steps are long, or in turn, the job does more in them (accumulation, "
     "changing shapes), and nothing is said. The first window of each recording does not count "
