@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from statistics import median
 
 from ddptrace.diagnosis.finding import LISTED_PART
 from ddptrace.diagnosis.ledger import Causes, causes
+from ddptrace.diagnosis.slack import Leads
 from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.summary import median_step_ns
@@ -19,24 +21,26 @@ class Basis:
     """A run to judge. `counted` are the causes of the steps that count, of all ranks.
 
     `step_ns` is the time of the median step, None without step marks; `limit_ns` is what a finding
-    has to cost to be listed, 0 where there is no step to hold it against.
+    has to cost to be listed. `leads` tell who was ahead of whom.
     """
 
     measured: Measured
     counted: list[Causes]
     step_ns: int | None
+    leads: Leads
 
     @classmethod
     def of(cls, measured: Measured) -> Basis:
         """Return what rules look at for a run."""
         kept = {id(row) for row in measured.counted}
         found = [one for rows in causes(measured) for one in rows if id(one.row) in kept]
-        return cls(measured, found, median_step_ns(measured.counted, measured.summary))
+        step_ns = median_step_ns(measured.counted, measured.summary)
+        return cls(measured, found, step_ns, Leads.of(measured, found))
 
     @property
     def limit_ns(self) -> int:
-        """What a finding has to cost to be listed."""
-        return round(LISTED_PART * (self.step_ns or 0))
+        """What a finding has to cost to be listed: something at least, where there is no step."""
+        return max(math.ceil(LISTED_PART * (self.step_ns or 0)), 1)
 
     def recorded(self, rank: int) -> list[Recorded]:
         """Return the recordings that figures of a rank come from."""
@@ -45,16 +49,15 @@ class Basis:
     def cost(self, of: Callable[[Causes], int | None]) -> Cost | None:
         """Return what something costs: the median over a rank's steps, of the rank with the most.
 
-        None when it is known of no step.
+        None when it is known of no step, or costs too little to be listed.
         """
         by_rank: dict[int, list[int]] = defaultdict(list)
         for one in self.counted:
-            cost_ns = of(one)
+            cost_ns = self.leads.cost_ns(one, of, self.limit_ns)
             if cost_ns is not None:
                 by_rank[one.row.rank].append(cost_ns)
-        if not by_rank:
-            return None
-        return Cost({rank: int(median(mine)) for rank, mine in by_rank.items()})
+        cost = Cost({rank: int(median(mine)) for rank, mine in by_rank.items()})
+        return cost if by_rank and cost.ns >= self.limit_ns else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,107 @@
+"""How far each rank was ahead of the one that it waited for: what it did then cost no time.
+
+What a rank idles while another one is late it would else have waited, and what it transfers alone
+while the late one still computes would else have been hidden.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ddptrace.diagnosis.ledger import Causes
+from ddptrace.metrics.comm_table import NONE
+from ddptrace.metrics.measured import Measured
+
+_Key = tuple[int, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """How far a rank was ahead of the straggler of a step, `late`.
+
+    `slack_ns` is how long it could have taken longer, `gain_ns` what the step would have been
+    shorter for it, had the other one not been late: its exposed waiting, and the transfer that was
+    exposed on it and not on the late one, since it had nothing left to compute.
+    """
+
+    late: Causes
+    slack_ns: int
+    gain_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leads:
+    """The leads of all rows of a run, by rank and step, and who was ahead of whom.
+
+    `ahead` has for the straggler of each step the others with their leads.
+    """
+
+    of_row: Mapping[_Key, Lead]
+    ahead: Mapping[_Key, Sequence[tuple[Causes, Lead]]]
+
+    @classmethod
+    def of(cls, measured: Measured, counted: Sequence[Causes]) -> Leads:
+        """Return how far ranks were ahead, in the steps that have a straggler."""
+        rows = {(one.row.rank, one.row.step): one for one in counted}
+        late_of = {one.step: one.rank for one in measured.stragglers.steps if one.rank is not None}
+        found: dict[_Key, Lead] = {}
+        ahead: dict[_Key, list[tuple[Causes, Lead]]] = defaultdict(list)
+        for (rank, step), one in rows.items():
+            late_rank = late_of.get(step)
+            late = None if late_rank is None else rows.get((late_rank, step))
+            if late is None or late is one:
+                continue
+            longest_ns = _longest_wait_ns(measured, step, rank, late.row.rank)
+            if longest_ns is not None:
+                found[rank, step] = lead = _lead(one, late, longest_ns)
+                ahead[late.row.rank, step].append((one, lead))
+        return cls(found, ahead)
+
+    def cost_ns(self, one: Causes, of: Callable[[Causes], int | None], least_ns: int) -> int | None:
+        """Return what a step would be shorter without a cause; None where that is not known.
+
+        Of a rank that was ahead its slack is left out, as far as the late one has not got the
+        cause, too. On the late one it is what the others were ahead, and as much as they have got
+        themselves; less than `least_ns` counts as nothing.
+        """
+        own_ns, key = of(one), (one.row.rank, one.row.step)
+        if own_ns is None:
+            return None
+        if key in self.of_row:
+            lead = self.of_row[key]
+            return max(own_ns - lead.slack_ns, min(own_ns, of(lead.late) or 0), 0)
+        reached = [lead.gain_ns + _worth(of(other), least_ns) for other, lead in self.ahead.get(key, ())]
+        return min([own_ns, *reached])
+
+
+def _worth(cost_ns: int | None, least_ns: int) -> int:
+    return cost_ns if cost_ns is not None and cost_ns >= least_ns else 0
+
+
+def _lead(one: Causes, late: Causes, longest_ns: int) -> Lead:
+    waited_ns = one.row.exposed_wait_ns or 0
+    alone_ns = (one.row.exposed_transfer_ns or 0) - (late.row.exposed_transfer_ns or 0)
+    if None in (one.row.exposed_transfer_ns, late.row.exposed_transfer_ns):
+        alone_ns = 0
+    return Lead(
+        late=late,
+        slack_ns=max(longest_ns, waited_ns - (late.row.exposed_wait_ns or 0), 0),
+        # It was never further ahead than it waited at once.
+        gain_ns=waited_ns + max(min(alone_ns, longest_ns - waited_ns), 0),
+    )
+
+
+def _longest_wait_ns(measured: Measured, step: int | None, rank: int, late: int) -> int | None:
+    """Return how much longer a rank waited than another in a collective of both, at the most."""
+    collected = measured.collected
+    found = collected.matching
+    mine, other = found.ranks.index(rank), found.ranks.index(late)
+    rows = found.is_matched & (collected.step == (NONE if step is None else step))
+    rows &= (found.row[:, mine] != NONE) & (found.row[:, other] != NONE)
+    if not rows.any():
+        return None
+    return int(np.max(collected.wait_ns[rows, mine] - collected.wait_ns[rows, other]))
