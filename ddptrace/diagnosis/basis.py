@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -40,20 +39,24 @@ class Basis:
     @property
     def limit_ns(self) -> int:
         """What a finding has to cost to be listed: something at least, where there is no step."""
-        return max(math.ceil(LISTED_PART * (self.step_ns or 0)), 1)
+        return max(round(LISTED_PART * (self.step_ns or 0)), 1)
 
     def recorded(self, rank: int) -> list[Recorded]:
         """Return the recordings that figures of a rank come from."""
         return list(self.measured.recordings[rank])
 
     def cost(self, of: Callable[[Causes], int | None]) -> Cost | None:
-        """Return what something costs: the median over a rank's steps, of the rank with the most.
+        """Return what a cause costs, without what would be gone for nothing: a rank's slack.
 
-        None when it is known of no step, or costs too little to be listed.
+        None when that is known of no step, or too little to be listed.
         """
+        return self.largest(lambda one: self.leads.cost_ns(one, of, self.limit_ns))
+
+    def largest(self, of: Callable[[Causes], int | None]) -> Cost | None:
+        """Return a cost of steps: of each rank the median; None when it is not listed."""
         by_rank: dict[int, list[int]] = defaultdict(list)
         for one in self.counted:
-            cost_ns = self.leads.cost_ns(one, of, self.limit_ns)
+            cost_ns = of(one)
             if cost_ns is not None:
                 by_rank[one.row.rank].append(cost_ns)
         cost = Cost({rank: int(median(mine)) for rank, mine in by_rank.items()})

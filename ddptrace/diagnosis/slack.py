@@ -23,14 +23,20 @@ _Key = tuple[int, int | None]
 class Lead:
     """How far a rank was ahead of the straggler of a step, `late`.
 
-    `slack_ns` is how long it could have taken longer, `gain_ns` what the step would have been
-    shorter for it, had the other one not been late: its exposed waiting, and the transfer that was
-    exposed on it and not on the late one, since it had nothing left to compute.
+    `slack_ns` is how much longer it could have taken. Had the other one not been late, the step
+    would have been shorter by its exposed waiting and by `alone_ns`: the transfer that was exposed
+    on it and not on the late one, since it had nothing left to compute. Together that is `gain_ns`.
     """
 
     late: Causes
     slack_ns: int
-    gain_ns: int
+    waited_ns: int
+    alone_ns: int
+
+    @property
+    def gain_ns(self) -> int:
+        """What the step would have been shorter for this rank."""
+        return self.waited_ns + self.alone_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,7 @@ class Leads:
         for (rank, step), one in rows.items():
             late_rank = late_of.get(step)
             late = None if late_rank is None else rows.get((late_rank, step))
-            if late is None or late is one:
+            if late is None or late is one or one.row.exposed_wait_ns is None:
                 continue
             longest_ns = _longest_wait_ns(measured, step, rank, late.row.rank)
             if longest_ns is not None:
@@ -74,7 +80,9 @@ class Leads:
         if key in self.of_row:
             lead = self.of_row[key]
             return max(own_ns - lead.slack_ns, min(own_ns, of(lead.late) or 0), 0)
-        reached = [lead.gain_ns + _worth(of(other), least_ns) for other, lead in self.ahead.get(key, ())]
+        reached = [
+            lead.gain_ns + _worth(of(other), least_ns) for other, lead in self.ahead.get(key, ())
+        ]
         return min([own_ns, *reached])
 
 
@@ -90,8 +98,9 @@ def _lead(one: Causes, late: Causes, longest_ns: int) -> Lead:
     return Lead(
         late=late,
         slack_ns=max(longest_ns, waited_ns - (late.row.exposed_wait_ns or 0), 0),
+        waited_ns=waited_ns,
         # It was never further ahead than it waited at once.
-        gain_ns=waited_ns + max(min(alone_ns, longest_ns - waited_ns), 0),
+        alone_ns=max(min(alone_ns, longest_ns - waited_ns), 0),
     )
 
 

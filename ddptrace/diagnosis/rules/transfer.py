@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from statistics import median
 
-from ddptrace.diagnosis.basis import Basis, Cost
+from ddptrace.diagnosis.basis import Basis
 from ddptrace.diagnosis.finding import Evidence, Finding
-from ddptrace.diagnosis.ledger import Causes
 from ddptrace.metrics.transfers import links
 
 
 def comm_bandwidth(basis: Basis) -> Iterator[Finding]:
     """Give the finding that transfers take longer than what they could be hidden under."""
-    cost = _cost(basis, lambda one: one.ledger.comm_bandwidth_ns if one.ledger else None)
+    cost = basis.cost(lambda one: one.ledger.comm_bandwidth_ns if one.ledger else None)
     if cost is None:
         return
     rank = cost.rank
@@ -35,7 +34,7 @@ def comm_bandwidth(basis: Basis) -> Iterator[Finding]:
 
 def comm_latency(basis: Basis) -> Iterator[Finding]:
     """Give the finding that collectives cost time however little they carry."""
-    cost = _cost(basis, lambda one: one.ledger.comm_latency_ns if one.ledger else None)
+    cost = basis.cost(lambda one: one.ledger.comm_latency_ns if one.ledger else None)
     if cost is None:
         return
     rank = cost.rank
@@ -56,7 +55,7 @@ def comm_latency(basis: Basis) -> Iterator[Finding]:
 
 def bucket_schedule(basis: Basis) -> Iterator[Finding]:
     """Give the finding that buckets could have been hidden, and came too late for it."""
-    cost = _cost(basis, lambda one: one.ledger.bucket_schedule_ns if one.ledger else None)
+    cost = basis.cost(lambda one: one.ledger.bucket_schedule_ns if one.ledger else None)
     if cost is None:
         return
     rank = cost.rank
@@ -96,12 +95,6 @@ def _is_blocked(basis: Basis) -> bool:
     times = basis.measured.buckets.times.values()
     known = [each for one in times for each in one.is_blocked.tolist() if each >= 0]
     return bool(known) and sum(known) * 2 > len(known)
-
-
-def _cost(basis: Basis, of: Callable[[Causes], int | None]) -> Cost | None:
-    """Return a cost that is worth listing."""
-    cost = basis.cost(of)
-    return None if cost is None or cost.ns < max(basis.limit_ns, 1) else cost
 
 
 def _of_rank(basis: Basis, rank: int, name: str) -> int | None:
