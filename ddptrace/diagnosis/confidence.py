@@ -8,7 +8,7 @@ from ddptrace.diagnosis.basis import Basis
 from ddptrace.diagnosis.finding import VERDICT_PART, Confidence, Finding
 from ddptrace.metrics.recording import SLOWED_RATIO, figures_part, recording, run_parts
 from ddptrace.metrics.stragglers import sharing_ranks
-from ddptrace.wording import ranges
+from ddptrace.wording import of_ranks
 
 _OF_THE_HOST = frozenset({"launch_bound", "sync_wait", "input_stall"})
 _OF_LINKS = frozenset({"comm_bandwidth", "comm_latency", "bucket_schedule"})
@@ -38,17 +38,20 @@ def _why_low(basis: Basis, verdict: Finding) -> str | None:
     if slowed is not None and of_host:
         return f"recording made steps {100 * slowed:.0f} % longer, and the host is what it slows"
     if run.partial_ranks:
-        return f"rank {ranges(run.partial_ranks)} was not recorded whole"
+        return f"the recording of {of_ranks(run.partial_ranks)} is not whole"
     shared = sharing_ranks(basis.measured.collected)
     if shared and verdict.code in _OF_LINKS:
-        return f"ranks {ranges(shared)} share one GPU, and transfers hold the turns of others"
+        return f"{of_ranks(shared)} share one GPU, and transfers hold the turns of others"
     return None
 
 
 def _why_medium(basis: Basis, verdict: Finding, causes: Sequence[Finding]) -> str | None:
     run = basis.measured.run
     if run.missing_ranks:
-        return f"rank {ranges(run.missing_ranks)} is not recorded"
+        return f"no recording of {of_ranks(run.missing_ranks)}"
+    slowed = _slowed(basis)
+    if slowed is not None:
+        return f"recording made steps {100 * slowed:.0f} % longer"
     steps = {one.row.step for one in basis.counted}
     if len(steps) < FEW_STEPS:
         return f"{len(steps)} step{'' if len(steps) == 1 else 's'} counted, which are few"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ddptrace.diagnosis.finding import Finding
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.metrics.summary import Summary, longest_by_step
-from ddptrace.wording import ranges
+from ddptrace.wording import of_ranks
 
 ALL_PARTIAL = "no whole recording: every rank here is partial, so there is no step to show"
 
@@ -54,5 +54,11 @@ def verdict_sentence(verdict: Finding, step_ns: int | None) -> str:
         return f"{verdict.code}: {verdict.advice}"
     share = 100 * verdict.cost_ns / step_ns
     cost = f"{verdict.cost_ns / 1e6:.2f} of {step_ns / 1e6:.2f} ms a step ({share:.1f} %)"
-    where = f" on rank {ranges(verdict.ranks)}" if verdict.ranks else ""
-    return f"{verdict.code} costs {cost}{where}: {verdict.advice}"
+    return f"{verdict.code} costs {cost}{_on(verdict)}: {verdict.advice}"
+
+
+def _on(verdict: Finding) -> str:
+    """Return the ranks that it costs; those that wait for a late one are all others."""
+    if verdict.code == "straggler" or not verdict.ranks:
+        return ""
+    return f" on {of_ranks(verdict.ranks)}"
