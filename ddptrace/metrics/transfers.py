@@ -293,10 +293,12 @@ def _parts(row: StepMetrics, own: _Calls, rooms: Sequence[_Room]) -> ExposedTran
     is_small = fixed >= DOMINATED
     small_ns = float((share * fixed)[is_small].sum()) * exposed_ns
     least_ns = sum(room.least_ns for room in rooms)
-    of_buckets_ns = float(share[own.is_bucket & ~is_small].sum()) * exposed_ns
+    large_buckets = own.is_bucket & ~is_small
+    of_buckets_ns = float(share[large_buckets].sum()) * exposed_ns
     schedule_ns = min(max(round(of_buckets_ns - least_ns), 0), exposed_ns - round(small_ns))
     rest_ns = exposed_ns - schedule_ns - round(small_ns)
     rest = np.where(is_small, share * (1 - fixed), share)
+    rest[large_buckets] *= 1 - min(schedule_ns / max(of_buckets_ns, 1), 1)
     rest = rest / max(float(rest.sum()), np.finfo(float).tiny)
     unknown_ns = round(rest_ns * float(rest[~known].sum())) if share.any() else rest_ns
     latency_ns = round(rest_ns * float((rest * fixed)[~is_small].sum()))
