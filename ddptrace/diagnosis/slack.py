@@ -15,6 +15,7 @@ import numpy as np
 from ddptrace.diagnosis.ledger import Causes
 from ddptrace.metrics.comm_table import NONE
 from ddptrace.metrics.measured import Measured
+from ddptrace.metrics.stragglers import NOISE_NS
 
 _Key = tuple[int, int | None]
 
@@ -70,16 +71,17 @@ class Leads:
     def cost_ns(self, one: Causes, of: Callable[[Causes], int | None], least_ns: int) -> int | None:
         """Return what a step would be shorter without a cause; None where that is not known.
 
-        Of a rank that was ahead its slack is left out, as far as the late one has not got the
-        cause, too. On the late one it is what the others were ahead, and as much as they have got
-        themselves; less than `least_ns` counts as nothing.
+        Of a rank that was ahead it is what the late one has of the cause, too: it would else wait.
+        On the late one it is what the others were ahead, and what they have of the cause; less than
+        `least_ns` counts as nothing.
         """
         own_ns, key = of(one), (one.row.rank, one.row.step)
         if own_ns is None:
             return None
         if key in self.of_row:
             lead = self.of_row[key]
-            return max(own_ns - lead.slack_ns, min(own_ns, of(lead.late) or 0), 0)
+            is_late_too = lead.slack_ns < NOISE_NS
+            return own_ns if is_late_too else min(own_ns, of(lead.late) or 0)
         reached = [
             lead.gain_ns + _worth(of(other), least_ns) for other, lead in self.ahead.get(key, ())
         ]
