@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ranks import PAIR, comm, rank
 from traces import run
 
@@ -61,9 +63,10 @@ def parts(found: ExposedTransfer) -> list[int]:
     return [each // 1000 for each in ns]
 
 
-def diagnosis(*traces, world_size=None, **facts):
+def diagnosis(*traces, world_size=None, manifest=None):
     """Return what is said of a run of these recordings."""
-    return report_of(Measured.of(run(*traces, world_size=world_size, **facts))).diagnosis
+    job = replace(run(*traces, world_size=world_size), manifest=manifest)
+    return report_of(Measured.of(job)).diagnosis
 
 
 def costs(found) -> dict[str, int | None]:

@@ -35,6 +35,11 @@ class Lead:
     alone_ns: int
 
     @property
+    def is_late_too(self) -> bool:
+        """Whether it was ahead by no more than noise."""
+        return self.slack_ns < NOISE_NS
+
+    @property
     def gain_ns(self) -> int:
         """What the step would have been shorter for this rank."""
         return self.waited_ns + self.alone_ns
@@ -78,12 +83,14 @@ class Leads:
         own_ns, key = of(one), (one.row.rank, one.row.step)
         if own_ns is None:
             return None
-        if key in self.of_row:
-            lead = self.of_row[key]
-            is_late_too = lead.slack_ns < NOISE_NS
-            return own_ns if is_late_too else min(own_ns, of(lead.late) or 0)
+        lead = self.of_row.get(key)
+        if lead is not None:
+            late_ns = of(lead.late)
+            return own_ns if lead.is_late_too or late_ns is None else min(own_ns, late_ns)
         reached = [
-            lead.gain_ns + _worth(of(other), least_ns) for other, lead in self.ahead.get(key, ())
+            lead.gain_ns + _worth(of(other), least_ns)
+            for other, lead in self.ahead.get(key, ())
+            if not lead.is_late_too
         ]
         return min([own_ns, *reached])
 

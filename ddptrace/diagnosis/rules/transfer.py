@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
+import numpy as np
+
 from ddptrace.diagnosis.basis import Basis
 from ddptrace.diagnosis.finding import Evidence, Finding
 from ddptrace.metrics.transfers import links
@@ -108,9 +110,19 @@ def _median(values: list[int]) -> int | None:
 
 
 def _bandwidth(basis: Basis) -> float | None:
-    found = [line.bandwidth_gb_s for line in links(basis.measured.collected).values()]
+    """Return the bandwidth of the slowest line; without lines that of the largest collectives."""
+    collected = basis.measured.collected
+    found = [line.bandwidth_gb_s for line in links(collected).values()]
     known = [each for each in found if each is not None]
-    return min(known) if known else None
+    if known:
+        return min(known)
+    matching = collected.matching
+    size_bytes = np.where(matching.is_matched, matching.size_bytes, 0)
+    largest_bytes = int(size_bytes.max(initial=0))
+    if largest_bytes <= 0:
+        return None
+    transfer_ns = float(np.median(collected.transfer_ns[size_bytes == largest_bytes]))
+    return largest_bytes / transfer_ns if transfer_ns > 0 else None
 
 
 def _fixed(basis: Basis) -> int | None:
