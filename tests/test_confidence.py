@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hosts import operator
-from jobs import MB, both, costs, diagnosis, forward, other, repeated
+from jobs import MB, both, costs, diagnosis, forward, ledger, other, repeated
 from ranks import rank
 from test_recording import part
 from test_recording import rank as told
@@ -83,9 +83,22 @@ def test_more_time_without_a_cause_than_the_verdict_costs_makes_it_doubtful(idle
     assert (said.bottleneck, said.confidence) == ("comm_bandwidth", confidence)
 
 
+def test_waiting_of_which_nobody_can_be_blamed_has_no_cause():
+    """Ranks that share one GPU take turns on it; they wait 500 µs of 10 ms for each other."""
+    traces = []
+    for number, arrival in enumerate((9000, 9500)):
+        rows = [forward(0, arrival), other(arrival, 9600, 5, 1000), forward(9600, STEP, 6)]
+        made, marks = repeated(rows, STEP, 4)
+        traces.append(rank(number, *made, marks=marks, gpu="GPU-1"))
+    said = diagnosis(*traces)
+    assert (said.bottleneck, said.confidence) == ("compute_bound", "medium")
+    assert said.reason.startswith("0.50 ms of the step have no cause")
+
+
 def test_what_a_late_rank_does_is_no_doubt_of_its_being_late():
     """Rank 1 idles for 20 ms, and nothing tells why: its work had been launched long before."""
-    said = diagnosis(*late_job(0, 20, idles=True, launched=True))
+    said = diagnosis(*late_job(0, 0, 20, idles=True, launched=True))
+    assert ledger(said, 2)["idle_unknown"] == 20_000
     assert (said.bottleneck, said.confidence) == ("straggler", "high")
 
 
@@ -129,6 +142,14 @@ def test_a_profiler_that_slowed_the_host_makes_causes_of_the_host_doubtful(perce
     assert said.bottleneck == "launch_bound"
     assert said.confidence == confidence
     assert (confidence == "high") or "11 % longer" in said.reason
+
+
+@pytest.mark.parametrize(("idles", "confidence"), [(True, "low"), (False, "medium")])
+def test_a_host_that_is_late_under_a_profiler_that_slows_it_is_doubtful(idles, confidence):
+    """A rank that computes longer does so without a profiler, too."""
+    made = late_job(0, 20, idles=idles, launched=True, part="full")
+    said = diagnosis(*made, manifest=slowed(11))
+    assert (said.bottleneck, said.confidence) == ("straggler", confidence)
 
 
 @pytest.mark.parametrize(("percent", "confidence"), [(10, "high"), (11, "medium")])

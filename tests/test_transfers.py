@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from jobs import MB, backward, both, bucket, diagnosis, forward, ledger, other, parts, transfer
 from ranks import PAIR, comm, rank
+from traces import run
 
+from ddptrace.metrics.measured import Measured
+from ddptrace.metrics.transfers import exposed_transfers
 from ddptrace.model import Group
 
 GRADIENT = ("operator", "torch::autograd::AccumulateGrad")
@@ -119,6 +125,44 @@ def test_the_first_gradient_is_where_the_host_accumulates_it():
     )
     assert found.available_ns == 1_000_000
     assert parts(found) == [1000, 4000, 0, 0]
+
+
+def test_the_first_gradient_may_be_known_from_another_recording():
+    """The recording of causes tells that it is ready 3 ms before the end of backward."""
+    traces = both(
+        forward(0, 1000),
+        *(backward(start, start + 1000) for start in range(1000, 6000, 1000)),
+        bucket(6000, 11_000, 5500, 100 * MB),
+    )
+    measured = Measured.of(run(*traces))
+    times = {
+        number: replace(each, first_ready_ns=np.full(1, 3_000_000))
+        for number, each in measured.buckets.times.items()
+    }
+    told = replace(measured, buckets=replace(measured.buckets, times=times))
+    found = exposed_transfers(told)[0][0]
+    assert found.available_ns == 3_000_000
+    assert parts(found) == [3000, 2000, 0, 0]
+
+
+def test_a_transfer_beside_another_counts_once():
+    """
+    compute  fbb......
+    comm     ...rrrr..   the bucket and a gather of unknown size at once: 3 ms each of the 6
+    comm 2   .....gggg
+    """
+    apart = Group("apart", (0, 1), 2)
+    found = transfer(
+        *both(
+            forward(0, 1000),
+            backward(1000, 2000),
+            backward(2000, 3000),
+            bucket(3000, 7000, 2500, 100 * MB),
+            other(5000, 9000, 2600, group=apart),
+        )
+    )
+    assert found.total_ns == 6_000_000
+    assert parts(found) == [0, 3000, 0, 3000]
 
 
 # --- several backward passes

@@ -36,13 +36,13 @@ def late_step(late, most, *, idles=False, launched=False, steps=3, group=None):
     return repeated(rows, most_us + 40_000, steps)
 
 
-def late_job(*lates, steps=4, **options):
+def late_job(*lates, steps=4, part=None, **options):
     """State ranks that are so many ms late in every step."""
     most, group = max(lates), group_of(len(lates))
     found = []
     for number, late in enumerate(lates):
         rows, marks = late_step(late, most, steps=steps, group=group, **options)
-        found.append(rank(number, *rows, marks=marks))
+        found.append(rank(number, *rows, marks=marks, part=part))
     return found
 
 

@@ -148,15 +148,13 @@ def _calls(measured: Measured, rank: int, lines: Mapping[tuple[int, int], Link])
         exposed_ns[here] = one.busy.exposed.length_in(moving_ns[here], table.end_ns[mine][here])
         stray = here & (window == NONE) & (moving_ns >= one.steps.start_ns[0])
         window[stray] = np.searchsorted(one.steps.end_ns, moving_ns[stray], side="right")
-    # Of one that no other rank recorded nobody knows how much of it is waiting.
-    is_alone = collected.is_there[rows].sum(axis=1) < 2
     return _Calls(
         recording=table.recording[mine],
         window=window,
         transfer_ns=collected.transfer_ns[rows],
         exposed_ns=exposed_ns,
-        fixed=np.where(is_alone, np.nan, _fixed(collected, rows, lines)),
-        bucket=np.where(is_alone, NONE, buckets.bucket[rows]),
+        fixed=_fixed(collected, rows, lines),
+        bucket=buckets.bucket[rows],
         backward_pass=buckets.backward_pass[rows],
         launch_ns=table.launch_ns[mine],
         first_ready_ns=buckets.times[rank].first_ready_ns[mine],
