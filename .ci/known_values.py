@@ -2,8 +2,8 @@
 
     python .ci/known_values.py FOLDER
 
-FOLDER has `traces/expected.json` (ns, by set, rank and step), `traces/labels.json` (buckets a step)
-and `cases/*/expected.json` (µs).
+FOLDER has `traces/expected.json` (ns, by set, rank and step), `traces/labels.json` (what a verdict
+may name, what it must find, buckets a step) and `cases/*/expected.json` (µs).
 Prints one line a set, says what has not landed yet, and exits with 1 when a value is wrong.
 """
 
@@ -27,6 +27,7 @@ NAMES_OF_CASES = {
     "tail": "tail_ns",
 }
 NOT_COMPARED = {"step", "start_ns", "end_ns"}
+NO_PARTS = {"rank", "step", "step_ns"}
 REFUSED = {
     "cases/07-shared-path": "one path",
     "cases/19-same-rank-twice": "two files for rank 0",
@@ -91,6 +92,33 @@ def check_buckets(document: dict[str, Any], known: int | None) -> list[str]:
     ]
 
 
+def check_label(document: dict[str, Any], label: dict[str, Any]) -> list[str]:
+    """Return what the diagnosis of a labelled set says that it may not, or does not say."""
+    diagnosis, late = document["diagnosis"], document["stragglers"] or {}
+    wrong = []
+    allowed = label["bottleneck"]
+    if allowed is not None and diagnosis["bottleneck"] not in allowed:
+        wrong.append(f"verdict: {diagnosis['bottleneck']} is none of {allowed}")
+    missing = set(label["must_find"]) - {one["code"] for one in diagnosis["findings"]}
+    wrong += [f"finding: {code} is not listed" for code in sorted(missing)]
+    if label["straggler"] is not None and late.get("rank") != label["straggler"]:
+        wrong.append(f"straggler: rank {late.get('rank')} is not {label['straggler']}")
+    return wrong
+
+
+def check_ledger(document: dict[str, Any]) -> list[str]:
+    """Return the ranks whose ledger of the median step has other parts than the step."""
+    rows = {(row["rank"], row["step"]): row for row in document["steps"]}
+    wrong = []
+    for one in document["diagnosis"]["ledger"]:
+        row = rows[one["rank"], one["step"]]
+        parts = {name: ns for name, ns in one.items() if name not in NO_PARTS}
+        is_whole = sum(parts.values()) == one["step_ns"] == row["step_ns"]
+        if not is_whole or min(parts.values()) < 0:
+            wrong.append(f"ledger of rank {one['rank']}: {parts} are not {row['step_ns']}")
+    return wrong
+
+
 def check_set(
     folder: Path, known: dict[str, list[dict[str, Any]]], label: dict[str, Any] | None
 ) -> list[str]:
@@ -110,8 +138,8 @@ def check_set(
             ]
     wrong += [f"rank {rank} step {step} is not known" for rank, step in rows]
     if label is not None:
-        wrong += check_buckets(document, label["buckets"])
-    return wrong + not_adding_up(document["steps"])
+        wrong += check_buckets(document, label["buckets"]) + check_label(document, label)
+    return wrong + not_adding_up(document["steps"]) + check_ledger(document)
 
 
 def compare_case(row: dict[str, Any], values: dict[str, float | None], where: str) -> list[str]:
@@ -145,7 +173,8 @@ def check_case(folder: Path, known: dict[str, Any]) -> list[str]:
         wrong += compare_case(by_rank.get("0", {}), known["default"], "default")
         taught = report(folder, "--comm-kernel", COLLECTIVES_OF_CASES) or {"steps": [{}]}
         wrong += compare_case(taught["steps"][0], known["with_pattern"], "with pattern")
-    return wrong + check_collectives(document, known) + not_adding_up(document["steps"])
+    wrong += check_collectives(document, known) + check_ledger(document)
+    return wrong + not_adding_up(document["steps"])
 
 
 def check_collectives(document: dict[str, Any], known: dict[str, Any]) -> list[str]:

@@ -38,6 +38,11 @@ def ranges(numbers: Collection[int]) -> str:
     return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
 
 
+def of_ranks(numbers: Collection[int]) -> str:
+    """Return ranks with their noun: "rank 3", "ranks 0-2, 5"."""
+    return f"rank{'s' if len(numbers) > 1 else ''} {ranges(numbers)}"
+
+
 def explained(numbers: Collection[int], reasons: Mapping[int, str]) -> str:
     """Return whole numbers as runs, those with a reason behind: "0-2, 5; 3 (killed)"."""
     groups: dict[str | None, list[int]] = {None: []}

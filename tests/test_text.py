@@ -23,7 +23,7 @@ def sample():
 
 def test_the_page_has_headline_table_and_next_command():
     lines = text(sample()).splitlines()
-    assert lines[2].startswith("launch_bound costs 0.10 of 0.80 ms a step (12.5 %) on rank 0-1: ")
+    assert lines[2].startswith("launch_bound costs 0.10 of 0.80 ms a step (12.5 %) on ranks 0-1: ")
     assert lines[3].startswith(
         "median step 0 (rank 0, its longest) took 0.80 ms: compute 0.40 ms (50.0 %)"
     )

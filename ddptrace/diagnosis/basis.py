@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from ddptrace.diagnosis.finding import LISTED_PART
 from ddptrace.diagnosis.ledger import Causes, causes
+from ddptrace.diagnosis.slack import Leads
 from ddptrace.diagnosis.steps import Step, counted_steps
 from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.recorded import Recorded
@@ -23,45 +24,60 @@ class Basis:
     """A run to judge. `counted` are the causes of the steps that count, of all ranks.
 
     `step_ns` is the time of the median step, None without step marks; `limit_ns` is what a finding
-    has to cost to be listed, 0 where there is no step to hold it against. `steps` are those of
-    `counted` with their places in the recordings.
+    has to cost to be listed. `leads` tell who was ahead of whom, `steps` are those of `counted` in
+    their recordings.
     """
 
     measured: Measured
     counted: list[Causes]
     step_ns: int | None
+    leads: Leads
     steps: list[Step] = field(default_factory=list)
 
     @classmethod
     def of(cls, measured: Measured) -> Basis:
         """Return what rules look at for a run."""
         steps = counted_steps(measured, causes(measured))
+        counted = [step.causes for step in steps]
         step_ns = median_step_ns(measured.counted, measured.summary)
-        return cls(measured, [step.causes for step in steps], step_ns, steps)
+        return cls(measured, counted, step_ns, Leads.of(measured, counted), steps)
 
     @property
     def limit_ns(self) -> int:
-        """What a finding has to cost to be listed."""
-        return round(LISTED_PART * (self.step_ns or 0))
+        """What a finding has to cost to be listed: something at least, where there is no step."""
+        return max(round(LISTED_PART * (self.step_ns or 0)), 1)
 
     def recorded(self, rank: int) -> list[Recorded]:
         """Return the recordings that figures of a rank come from."""
         return list(self.measured.recordings[rank])
 
     def cost(self, of: Callable[[Causes], int | None]) -> Cost | None:
-        """Return what something costs: the median over a rank's steps, of the rank with the most.
+        """Return what a cause costs, without what would be gone for nothing: a rank's slack.
 
-        None when it is known of no step.
+        None when that is known of no step, or too little to be listed.
         """
-        return _cost((one.row.rank, of(one)) for one in self.counted)
+        return self.largest(lambda one: self.leads.cost_ns(one, of, self.limit_ns))
+
+    def largest(self, of: Callable[[Causes], int | None]) -> Cost | None:
+        """Return a cost of steps: of each rank the median; None when it is not listed."""
+        return self._worth((one.row.rank, of(one)) for one in self.counted)
 
     def listed(self, of: Callable[[Step], int | None]) -> Cost | None:
         """Return what something costs, of steps with their places; None for what is not listed.
 
         Without step marks nothing is: a recording of many steps is not one that does all of it.
         """
-        cost = None if self.step_ns is None else _cost((one.rank, of(one)) for one in self.steps)
-        return None if cost is None or cost.ns < max(self.limit_ns, 1) else cost
+        if self.step_ns is None:
+            return None
+        return self._worth((one.rank, of(one)) for one in self.steps)
+
+    def _worth(self, found: Iterable[tuple[int, int | None]]) -> Cost | None:
+        by_rank: dict[int, list[int]] = defaultdict(list)
+        for rank, cost_ns in found:
+            if cost_ns is not None:
+                by_rank[rank].append(cost_ns)
+        cost = Cost({rank: int(median(mine)) for rank, mine in by_rank.items()})
+        return cost if by_rank and cost.ns >= self.limit_ns else None
 
     def once(self, of: Callable[[Recorded], _Value]) -> dict[int, _Value]:
         """Return what something is of each recording with steps, by the `id` of the recording."""
@@ -71,16 +87,6 @@ class Basis:
     def of_rank(self, rank: int) -> list[Step]:
         """Return the steps of a rank."""
         return [one for one in self.steps if one.rank == rank]
-
-
-def _cost(found: Iterable[tuple[int, int | None]]) -> Cost | None:
-    by_rank: dict[int, list[int]] = defaultdict(list)
-    for rank, cost_ns in found:
-        if cost_ns is not None:
-            by_rank[rank].append(cost_ns)
-    if not by_rank:
-        return None
-    return Cost({rank: int(median(mine)) for rank, mine in by_rank.items()})
 
 
 @dataclass(frozen=True, slots=True)

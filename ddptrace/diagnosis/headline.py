@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ddptrace.diagnosis.finding import Finding
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.metrics.summary import Summary, longest_by_step
-from ddptrace.wording import ranges
+from ddptrace.wording import of_ranks
 
 ALL_PARTIAL = "no whole recording: every rank here is partial, so there is no step to show"
 
@@ -55,11 +55,17 @@ def verdict_sentence(verdict: Finding, step_ns: int | None) -> str:
 
 def of_cost(finding: Finding, step_ns: int | None) -> str:
     """Return what a finding costs and where; its code alone where it has no cost."""
-    where = f" on rank {ranges(finding.ranks)}" if finding.ranks else ""
     if finding.cost_ns is None:
         return finding.code
     cost = f"{finding.cost_ns / 1e6:.2f} ms"
     if step_ns:
         share = 100 * finding.cost_ns / step_ns
         cost = f"{finding.cost_ns / 1e6:.2f} of {step_ns / 1e6:.2f} ms a step ({share:.1f} %)"
-    return f"{finding.code} costs {cost}{where}"
+    return f"{finding.code} costs {cost}{_on(finding)}"
+
+
+def _on(verdict: Finding) -> str:
+    """Return the ranks that it costs; those that wait for a late one are all others."""
+    if verdict.code == "straggler" or not verdict.ranks:
+        return ""
+    return f" on {of_ranks(verdict.ranks)}"

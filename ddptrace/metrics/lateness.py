@@ -76,6 +76,8 @@ def ways(collected: Collected, rows: NDArray[np.intp]) -> Ways:
     anchor = anchors(collected)[rows]
     for column, rank in enumerate(collected.matching.ranks):
         table = collected.tables[rank]
+        if not len(table):
+            continue
         row = collected.matching.row[rows, column]
         before = np.where(anchor == NONE, NONE, collected.matching.row[anchor, column])
         for number, recorded in enumerate(collected.recordings[rank]):

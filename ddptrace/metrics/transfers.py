@@ -7,7 +7,7 @@ cost however small they are is no matter of schedules either.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -18,6 +18,7 @@ from ddptrace.intervals import IntArray
 from ddptrace.kernels import Kind
 from ddptrace.metrics.collectives import Collected
 from ddptrace.metrics.comm_table import NONE
+from ddptrace.metrics.gradients import forward_launches
 from ddptrace.metrics.link import SMALL_BYTES, Link, fitted
 from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.recorded import Recorded
@@ -60,8 +61,11 @@ class ExposedTransfer:
 class _Calls:
     """A rank's matched comm operations: one row each, as numpy columns in ns.
 
+    `window` is the step that it belongs to, of one that belongs to none the one in which it ran.
     `exposed_ns` is the exposed part of the transfer, `fixed` the part of the transfer that is fixed
-    cost, NaN where nothing tells.
+    cost, NaN where nothing tells. `bucket` and `backward_pass` are -1 for what is no bucket. No
+    schedule hides more of the last of several buckets than what is beyond `usual_ns`, or of a
+    single one beyond `smallest_ns`; both are NaN where no line tells.
     """
 
     recording: NDArray[np.int32]
@@ -69,8 +73,30 @@ class _Calls:
     transfer_ns: IntArray
     exposed_ns: IntArray
     fixed: NDArray[np.float64]
-    is_bucket: NDArray[np.bool_]
+    bucket: IntArray
+    backward_pass: IntArray
+    launch_ns: IntArray
     first_ready_ns: IntArray
+    smallest_ns: NDArray[np.float64]
+    usual_ns: NDArray[np.float64]
+
+    @property
+    def is_bucket(self) -> NDArray[np.bool_]:
+        """Which of them are buckets."""
+        of_bucket: NDArray[np.bool_] = self.bucket != NONE
+        return of_bucket
+
+    @property
+    def unavoidable_ns(self) -> int:
+        """What of the last of these buckets no schedule could hide."""
+        if not self.bucket.size:
+            return 0
+        last = int(self.bucket.argmax())
+        last_ns = int(self.transfer_ns[last])
+        limit_ns = float((self.usual_ns if self.bucket.size > 1 else self.smallest_ns)[last])
+        if np.isnan(limit_ns):
+            return last_ns if self.bucket.size > 1 else 0
+        return min(last_ns, round(limit_ns))
 
     def take(self, rows: NDArray[np.bool_]) -> _Calls:
         """Return the chosen rows."""
@@ -94,7 +120,6 @@ def links(collected: Collected) -> dict[tuple[int, int], Link]:
 def exposed_transfers(measured: Measured) -> list[list[ExposedTransfer | None]]:
     """Return the parts of exposed transfer for each row of `measured.rows`, None where unknown."""
     lines = links(measured.collected)
-    lasts = _Lasts(*(_longest_ns(lines, size) for size in (SMALLEST_BYTES, LAST_BYTES)))
     calls = {rank: _calls(measured, rank, lines) for rank in measured.recordings}
     found: list[list[ExposedTransfer | None]] = []
     for rows, (rank, number) in zip(measured.rows, measured.places, strict=True):
@@ -105,40 +130,8 @@ def exposed_transfers(measured: Measured) -> list[list[ExposedTransfer | None]]:
                 found[-1].append(None)
                 continue
             own = mine.take((mine.recording == number) & (mine.window == at))
-            available = _available_ns(recorded, at, own)
-            found[-1].append(_parts(row, own, available, lasts))
+            found[-1].append(_parts(row, own, _rooms(recorded, at, own)))
     return found
-
-
-def _first_gradient_ns(recorded: Recorded, at: int) -> int:
-    """Return when the host began to accumulate a step's first gradient; NEVER_NS if unknown."""
-    mark, host = recorded.steps.marks[at], recorded.trace.host
-    if mark is None:
-        return NEVER_NS
-    first, end = np.searchsorted(host.start_ns, (mark.start_ns, mark.end_ns))
-    names = [kernels.is_gradient_operator(name) for name in recorded.trace.names]
-    rows = np.flatnonzero(np.array(names, np.bool_)[host.name[first:end]])
-    return int(host.start_ns[first + rows[0]]) if rows.size else NEVER_NS
-
-
-@dataclass(frozen=True, slots=True)
-class _Lasts:
-    """How long a last bucket of two sizes takes at the most; None where no line tells."""
-
-    smallest_ns: int | None
-    usual_ns: int | None
-
-    def unavoidable_ns(self, transfer_ns: IntArray) -> int:
-        """Return what of the last of a step's buckets no schedule could hide."""
-        if not transfer_ns.size:
-            return 0
-        last_ns = int(transfer_ns[-1])
-        limit_ns = self.usual_ns if transfer_ns.size > 1 else self.smallest_ns or 0
-        return last_ns if limit_ns is None else min(last_ns, limit_ns)
-
-
-def _longest_ns(lines: Mapping[tuple[int, int], Link], size_bytes: int) -> int | None:
-    return max((round(line.time_ns(size_bytes)) for line in lines.values()), default=None)
 
 
 def _calls(measured: Measured, rank: int, lines: Mapping[tuple[int, int], Link]) -> _Calls:
@@ -149,19 +142,38 @@ def _calls(measured: Measured, rank: int, lines: Mapping[tuple[int, int], Link])
     mine = found.row[rows, at]
     moving_ns = table.start_ns[mine] + collected.wait_ns[rows, at]
     exposed_ns = np.zeros(rows.size, np.int64)
+    window = table.window[mine].copy()
     for number, one in enumerate(measured.recordings[rank]):
         here = table.recording[mine] == number
-        end_ns = table.end_ns[mine][here]
-        exposed_ns[here] = one.busy.exposed.length_in(moving_ns[here], end_ns)
+        exposed_ns[here] = one.busy.exposed.length_in(moving_ns[here], table.end_ns[mine][here])
+        stray = here & (window == NONE) & (moving_ns >= one.steps.start_ns[0])
+        window[stray] = np.searchsorted(one.steps.end_ns, moving_ns[stray], side="right")
     return _Calls(
         recording=table.recording[mine],
-        window=table.window[mine],
+        window=window,
         transfer_ns=collected.transfer_ns[rows],
         exposed_ns=exposed_ns,
         fixed=_fixed(collected, rows, lines),
-        is_bucket=buckets.bucket[rows] != NONE,
+        bucket=buckets.bucket[rows],
+        backward_pass=buckets.backward_pass[rows],
+        launch_ns=table.launch_ns[mine],
         first_ready_ns=buckets.times[rank].first_ready_ns[mine],
+        smallest_ns=_of_line(collected, rows, lines, lambda line: line.time_ns(SMALLEST_BYTES)),
+        usual_ns=_of_line(collected, rows, lines, lambda line: line.time_ns(LAST_BYTES)),
     )
+
+
+def _of_line(
+    collected: Collected,
+    rows: NDArray[np.intp],
+    lines: Mapping[tuple[int, int], Link],
+    told: Callable[[Link], float],
+) -> NDArray[np.float64]:
+    """Return what the line of each collective tells; NaN where it has none."""
+    found = collected.matching
+    kinds = zip(found.members[rows].tolist(), collected.operation[rows].tolist(), strict=True)
+    known = {kind: told(line) for kind, line in lines.items()}
+    return np.array([known.get(kind, np.nan) for kind in kinds], np.float64)
 
 
 def _fixed(
@@ -171,55 +183,135 @@ def _fixed(
     found = collected.matching
     size, transfer = found.size_bytes[rows], np.maximum(collected.transfer_ns[rows], 1)
     small = np.where(size == NONE, np.nan, size < SMALL_BYTES)
-    kinds = zip(found.members[rows].tolist(), collected.operation[rows].tolist(), strict=True)
-    fixed_ns = [lines[kind].fixed_ns if kind in lines else np.nan for kind in kinds]
-    of_line = np.minimum(np.array(fixed_ns, np.float64) / transfer, 1)
+    fixed_ns = _of_line(collected, rows, lines, lambda line: line.fixed_ns)
+    of_line = np.minimum(fixed_ns / transfer, 1)
     return np.where(np.isnan(of_line), small, of_line)
 
 
-def _available_ns(recorded: Recorded, at: int, own: _Calls) -> int:
-    """Return the compute of a step's backward passes from when a first gradient is ready."""
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What the buckets of one backward pass transfer, and under what compute they could be hidden.
+
+    `least_ns` is what no schedule could hide. Where `is_known` is false nothing tells backward from
+    forward, and no more than `available_ns` was available.
+    """
+
+    transfer_ns: int
+    available_ns: int
+    least_ns: int
+    is_known: bool
+
+
+def _rooms(recorded: Recorded, at: int, own: _Calls) -> list[_Room]:
+    """Return for each backward pass of a step that reduces what could hide its buckets.
+
+    DDP waits for the buckets of a pass at its end, so that the compute of one hides no other's; and
+    none hides the buckets of a pass that comes after it.
+    """
+    ops, is_bucket = recorded.trace.ops, own.is_bucket
+    mine = (recorded.steps.owner == at) & (ops.kind == Kind.COMPUTE)
+    is_known = bool((mine & ops.in_backward).any())
+    backward = np.flatnonzero(mine & ops.in_backward if is_known else mine)
+    of_pass = _passes_of(recorded, backward, own)
+    gradient_ns = _gradients_ns(recorded, at)
+    rooms = []
+    for number in np.unique(own.backward_pass[is_bucket]).tolist():
+        buckets = own.take(is_bucket & (own.backward_pass == number))
+        rows = backward[of_pass == number]
+        available_ns = _available_ns(recorded, rows, buckets, gradient_ns, is_known=is_known)
+        transfer_ns = int(buckets.transfer_ns.sum())
+        least_ns = max(transfer_ns - available_ns, buckets.unavoidable_ns)
+        rooms.append(_Room(transfer_ns, available_ns, least_ns, is_known))
+    return rooms
+
+
+def _passes_of(recorded: Recorded, backward: NDArray[np.intp], own: _Calls) -> IntArray:
+    """Return the number of the pass that each kernel of backward is of; -1 for one without buckets.
+
+    Between two passes the training loop launches the forward one; where nothing tells of that, a
+    pass ends with the last of its buckets.
+    """
+    ops, is_bucket = recorded.trace.ops, own.is_bucket
+    numbers = np.unique(own.backward_pass[is_bucket])
+    last_ns = [own.launch_ns[is_bucket & (own.backward_pass == one)].max() for one in numbers]
+    forward_ns = forward_launches(recorded.trace)
+    if not numbers.size or not forward_ns.size:
+        place = np.searchsorted(np.array(last_ns[:-1], np.int64), ops.launch_ns[backward])
+        return numbers[place] if numbers.size else np.full(backward.size, NONE)
+    run = np.searchsorted(forward_ns, ops.launch_ns[backward])
+    of_pass = np.full(backward.size, NONE, np.int64)
+    for number, launched_ns in zip(numbers.tolist(), last_ns, strict=True):
+        of_pass[run == np.searchsorted(forward_ns, launched_ns)] = number
+    return of_pass
+
+
+def _gradients_ns(recorded: Recorded, at: int) -> IntArray:
+    """Return when the host began to accumulate each gradient of a step, rising."""
+    mark, host = recorded.steps.marks[at], recorded.trace.host
+    if mark is None:
+        return np.empty(0, np.int64)
+    first, end = np.searchsorted(host.start_ns, (mark.start_ns, mark.end_ns))
+    names = [kernels.is_gradient_operator(name) for name in recorded.trace.names]
+    rows = np.flatnonzero(np.array(names, np.bool_)[host.name[first:end]])
+    begun_ns: IntArray = host.start_ns[first + rows]
+    return begun_ns
+
+
+def _available_ns(
+    recorded: Recorded,
+    rows: NDArray[np.intp],
+    buckets: _Calls,
+    gradient_ns: IntArray,
+    *,
+    is_known: bool,
+) -> int:
+    """Return the compute of a backward pass from when its first gradient is ready."""
     ops = recorded.trace.ops
-    backward = (recorded.steps.owner == at) & (ops.kind == Kind.COMPUTE) & ops.in_backward
-    if not backward.any():
+    if not rows.size:
         return 0
-    known = own.first_ready_ns[own.is_bucket & (own.first_ready_ns != NEVER_NS)]
-    launched = backward & (ops.launch_ns < _first_gradient_ns(recorded, at))
-    if known.size:
+    known = buckets.first_ready_ns[buckets.first_ready_ns != NEVER_NS]
+    launch_ns = ops.launch_ns[rows]
+    first = int(np.searchsorted(gradient_ns, launch_ns.min()))
+    before = launch_ns < gradient_ns[first] if first < gradient_ns.size else np.zeros(0, np.bool_)
+    if not is_known:
+        start_ns = int(ops.start_ns[rows].min())
+    elif known.size:
         start_ns = int(known.min())
-    elif launched.any():
-        start_ns = int(ops.end_ns[launched].max())
+    elif before.any():
+        start_ns = int(ops.end_ns[rows][before].max())
     else:  # without records of gradients: none is ready before the first kernel of backward ends
-        start_ns = int(ops.end_ns[backward].min())
-    end_ns = max(int(ops.end_ns[backward].max()), start_ns)
+        start_ns = int(ops.end_ns[rows].min())
+    end_ns = max(int(ops.end_ns[rows].max()), start_ns)
     return int(recorded.busy.compute.length_in(np.array([start_ns]), np.array([end_ns]))[0])
 
 
-def _parts(row: StepMetrics, own: _Calls, available_ns: int, lasts: _Lasts) -> ExposedTransfer:
+def _parts(row: StepMetrics, own: _Calls, rooms: Sequence[_Room]) -> ExposedTransfer:
     exposed_ns = row.exposed_transfer_ns or 0
     # Of operations that run at once each counts in full: their shares make up the whole.
     share = own.exposed_ns / max(int(own.exposed_ns.sum()), 1)
     fixed, known = np.nan_to_num(own.fixed), ~np.isnan(own.fixed)
     is_small = fixed >= DOMINATED
     small_ns = float((share * fixed)[is_small].sum()) * exposed_ns
-    transfer_ns = own.transfer_ns[own.is_bucket]
-    least_ns = max(int(transfer_ns.sum()) - available_ns, lasts.unavoidable_ns(transfer_ns))
-    of_buckets_ns = float(share[own.is_bucket & ~is_small].sum()) * exposed_ns
+    least_ns = sum(room.least_ns for room in rooms)
+    large_buckets = own.is_bucket & ~is_small
+    of_buckets_ns = float(share[large_buckets].sum()) * exposed_ns
     schedule_ns = min(max(round(of_buckets_ns - least_ns), 0), exposed_ns - round(small_ns))
     rest_ns = exposed_ns - schedule_ns - round(small_ns)
     rest = np.where(is_small, share * (1 - fixed), share)
+    rest[large_buckets] *= 1 - min(schedule_ns / max(of_buckets_ns, 1), 1)
     rest = rest / max(float(rest.sum()), np.finfo(float).tiny)
     unknown_ns = round(rest_ns * float(rest[~known].sum())) if share.any() else rest_ns
     latency_ns = round(rest_ns * float((rest * fixed)[~is_small].sum()))
     latency_ns = min(latency_ns, rest_ns - unknown_ns)
+    known_ns = schedule_ns if all(room.is_known for room in rooms) else 0
     return ExposedTransfer(
         rank=row.rank,
         step=row.step,
-        schedule_ns=schedule_ns,
+        schedule_ns=known_ns,
         bandwidth_ns=rest_ns - unknown_ns - latency_ns,
         latency_ns=latency_ns + round(small_ns),
-        unknown_ns=unknown_ns,
-        transfer_ns=int(transfer_ns.sum()),
-        available_ns=available_ns,
+        unknown_ns=unknown_ns + schedule_ns - known_ns,
+        transfer_ns=sum(room.transfer_ns for room in rooms),
+        available_ns=sum(room.available_ns for room in rooms),
         collectives=int((own.exposed_ns > 0).sum()),
     )

@@ -6,6 +6,8 @@ import numpy as np
 
 from ddptrace.diagnosis.basis import Basis
 from ddptrace.diagnosis.finding import Evidence, Finding
+from ddptrace.diagnosis.ledger import PARTS
+from ddptrace.intervals import IntArray
 from ddptrace.kernels import Kind
 from ddptrace.metrics.hotspots import hotspots
 from ddptrace.metrics.recorded import Recorded
@@ -14,14 +16,19 @@ from ddptrace.metrics.steps import StepMetrics
 BOUND_RATIO = 0.7
 TAIL_RATIO = 0.05
 TAIL_TIMES = 5
+"""The last long kernel of backward stands out when it is this part of the step, and so many times
+as long as the others usually are, at least."""
 _NAME_LENGTH = 80
+_LARGEST = 3
 
 
 def without_cause(basis: Basis) -> Finding:
     """Return what a run is like in which no cause costs enough to be the verdict."""
     row = _longest(basis)
-    if row is None or basis.step_ns is None:
-        return _unknown("no step was recorded whole: without steps nothing can be weighed")
+    if row is None:
+        return _unknown("no step was recorded whole, so that nothing can be weighed")
+    if basis.step_ns is None:
+        return _unknown("there are no step marks, and without steps nothing can be weighed")
     if any(one.row.comm_ns is None for one in basis.counted):
         return _unknown("communication was not recorded: record its kernels")
     if not any(one.row.comm_ns for one in basis.counted):
@@ -34,8 +41,20 @@ def without_cause(basis: Basis) -> Finding:
         )
     share = (row.compute_ns or 0) / max(row.step_ns or 1, 1)
     if share < BOUND_RATIO:
-        return _unknown("most of the step has no cause that could be told; see the ledger")
+        said = "no cause is large enough, and compute does not fill the step; see the ledger"
+        return Finding("unknown", None, [row.rank], _largest_parts(basis, row, share), said)
     return _compute(basis, row, share)
+
+
+def _largest_parts(basis: Basis, row: StepMetrics, share: float) -> list[Evidence]:
+    """Return the share of compute, and the largest other parts of the step's ledger."""
+    found = next((one.ledger for one in basis.counted if one.row is row), None)
+    parts = {} if found is None else {name: getattr(found, name) for name in PARTS[1:]}
+    largest = sorted((name for name in parts if parts[name]), key=lambda name: -parts[name])
+    return [
+        Evidence("compute_ratio", share, BOUND_RATIO),
+        *(Evidence(name, parts[name], None) for name in largest[:_LARGEST]),
+    ]
 
 
 def _unknown(advice: str) -> Finding:
@@ -88,13 +107,30 @@ def _kernels(basis: Basis, row: StepMetrics) -> list[Evidence]:
 
 
 def _tail(basis: Basis, row: StepMetrics) -> Evidence | None:
-    """Return how long the last kernel of backward ran, when it stands out; None otherwise."""
+    """Return how long the last long kernel of backward ran, when it stands out; None otherwise.
+
+    Small kernels may follow, which only divide its gradient or copy it into the bucket.
+    """
     recorded, at = _place(basis, row)
     ops = recorded.trace.ops
     rows = (recorded.steps.owner == at) & (ops.kind == Kind.COMPUTE) & ops.in_backward
-    if not rows.any():
-        return None
+    rows = np.flatnonzero(rows)[np.argsort(ops.end_ns[rows], kind="stable")]
     length_ns = ops.end_ns[rows] - ops.start_ns[rows]
-    last_ns = int(length_ns[ops.end_ns[rows].argmax()])
-    limit_ns = max(TAIL_TIMES * float(np.median(length_ns)), TAIL_RATIO * (row.step_ns or 0))
-    return Evidence("last_kernel_ns", last_ns, round(limit_ns)) if last_ns >= limit_ns else None
+    long = np.flatnonzero(length_ns >= max(TAIL_RATIO * (row.step_ns or 0), 1))
+    if not long.size:
+        return None
+    last = int(long[-1])
+    last_ns, after_ns = int(length_ns[last]), int(length_ns[last + 1 :].sum())
+    limit_ns = max(TAIL_RATIO * (row.step_ns or 0), TAIL_TIMES * _usual_ns(length_ns, last))
+    stands_out = last_ns >= limit_ns and after_ns < last_ns
+    return Evidence("last_kernel_ns", last_ns, round(limit_ns)) if stands_out else None
+
+
+def _usual_ns(length_ns: IntArray, but: int) -> float:
+    """Return the length of kernel in which half of the time passes, of all kernels but one.
+
+    The median of the kernels would be that of the many tiny ones.
+    """
+    others = np.sort(np.delete(length_ns, but))
+    reached = np.cumsum(others)
+    return float(others[np.searchsorted(reached, reached[-1] / 2)]) if others.size else 0.0

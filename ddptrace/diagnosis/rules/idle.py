@@ -82,8 +82,7 @@ def launch_bound(basis: Basis) -> Iterator[Finding]:
 
 
 def _cost(basis: Basis, name: str) -> Cost | None:
-    cost = basis.cost(lambda one: None if one.idle is None else getattr(one.idle, name))
-    return None if cost is None or cost.ns < max(basis.limit_ns, 1) else cost
+    return basis.cost(lambda one: None if one.idle is None else getattr(one.idle, name))
 
 
 def _of_rank(basis: Basis, rank: int) -> list[IdleCauses]:

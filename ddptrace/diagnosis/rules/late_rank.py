@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import median
 
 from ddptrace.diagnosis.basis import Basis
 from ddptrace.diagnosis.finding import Evidence, Finding
+from ddptrace.diagnosis.ledger import Causes
 from ddptrace.metrics.stragglers import NOISE_NS
 
 _ADVICE = {
@@ -20,23 +22,34 @@ _ADVICE = {
 
 
 def straggler(basis: Basis) -> Iterator[Finding]:
-    """Give the finding that others wait for a rank: their exposed waiting."""
+    """Give the finding that others wait for a rank, and what the step is longer for it."""
     late = basis.measured.stragglers
-    if late.rank is None or late.cost_ns is None or late.late_ns is None:
+    if late.rank is None or late.late_ns is None:
         return
-    if late.cost_ns < max(basis.limit_ns, 1):
+    leads = basis.leads.of_row
+
+    def gain_ns(one: Causes) -> int | None:
+        if one.row.rank == late.rank:
+            return None
+        lead = leads.get((one.row.rank, one.row.step))
+        return one.row.exposed_wait_ns if lead is None else lead.gain_ns
+
+    cost = basis.largest(gain_ns)
+    if cost is None:
         return
+    alone = [lead.alone_ns for (rank, _), lead in leads.items() if rank == cost.rank]
     those = [step for step in late.steps if step.rank == late.rank]
     yield Finding(
         code="straggler",
-        cost_ns=late.cost_ns,
+        cost_ns=cost.ns,
         ranks=[late.rank],
         evidence=[
             Evidence("exposed_wait_ns", late.cost_ns, basis.limit_ns),
+            Evidence("transfer_alone_ns", int(median(alone)) if alone else 0, None),
             Evidence("late_ns", late.late_ns, NOISE_NS),
             Evidence("led", late.led, None),
             Evidence("collectives", late.collectives, None),
             Evidence("steps_late", len(those), None),
         ],
-        advice=f"rank {late.rank}: {_ADVICE[late.cause]}",
+        advice=f"rank {late.rank} is late: {_ADVICE[late.cause]}",
     )

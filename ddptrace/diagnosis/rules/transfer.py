@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from statistics import median
 
-from ddptrace.diagnosis.basis import Basis, Cost
+import numpy as np
+
+from ddptrace.diagnosis.basis import Basis
 from ddptrace.diagnosis.figures import middle
 from ddptrace.diagnosis.finding import Evidence, Finding
-from ddptrace.diagnosis.ledger import Causes
 from ddptrace.diagnosis.rules.beside import reduces_on_compute_stream
 from ddptrace.metrics.transfers import links
 
 
 def comm_bandwidth(basis: Basis) -> Iterator[Finding]:
     """Give the finding that transfers take longer than what they could be hidden under."""
-    cost = _cost(basis, lambda one: one.ledger.comm_bandwidth_ns if one.ledger else None)
+    cost = basis.cost(lambda one: one.ledger.comm_bandwidth_ns if one.ledger else None)
     if cost is None:
         return
     rank = cost.rank
@@ -38,7 +39,7 @@ def comm_bandwidth(basis: Basis) -> Iterator[Finding]:
 
 def comm_latency(basis: Basis) -> Iterator[Finding]:
     """Give the finding that collectives cost time however little they carry."""
-    cost = _cost(basis, lambda one: one.ledger.comm_latency_ns if one.ledger else None)
+    cost = basis.cost(lambda one: one.ledger.comm_latency_ns if one.ledger else None)
     if cost is None:
         return
     rank = cost.rank
@@ -60,7 +61,7 @@ def comm_latency(basis: Basis) -> Iterator[Finding]:
 
 def bucket_schedule(basis: Basis) -> Iterator[Finding]:
     """Give the finding that buckets could have been hidden, and came too late for it."""
-    cost = _cost(basis, lambda one: one.ledger.bucket_schedule_ns if one.ledger else None)
+    cost = basis.cost(lambda one: one.ledger.bucket_schedule_ns if one.ledger else None)
     if cost is None:
         return
     rank = cost.rank
@@ -122,12 +123,6 @@ def _first_delay(basis: Basis, rank: int) -> list[Evidence]:
     return [] if delay_ns is None else [Evidence("first_comm_delay_ns", delay_ns, None)]
 
 
-def _cost(basis: Basis, of: Callable[[Causes], int | None]) -> Cost | None:
-    """Return a cost that is worth listing."""
-    cost = basis.cost(of)
-    return None if cost is None or cost.ns < max(basis.limit_ns, 1) else cost
-
-
 def _of_rank(basis: Basis, rank: int, name: str) -> int | None:
     """Return the median of a figure of the transfers of a rank's steps."""
     known = [one.transfer for one in basis.counted if one.row.rank == rank]
@@ -139,9 +134,19 @@ def _median(values: list[int]) -> int | None:
 
 
 def _bandwidth(basis: Basis) -> float | None:
-    found = [line.bandwidth_gb_s for line in links(basis.measured.collected).values()]
+    """Return the bandwidth of the slowest line; without lines that of the largest collectives."""
+    collected = basis.measured.collected
+    found = [line.bandwidth_gb_s for line in links(collected).values()]
     known = [each for each in found if each is not None]
-    return min(known) if known else None
+    if known:
+        return min(known)
+    matching = collected.matching
+    size_bytes = np.where(matching.is_matched, matching.size_bytes, 0)
+    largest_bytes = int(size_bytes.max(initial=0))
+    if largest_bytes <= 0:
+        return None
+    transfer_ns = float(np.median(collected.transfer_ns[size_bytes == largest_bytes]))
+    return largest_bytes / transfer_ns if transfer_ns > 0 else None
 
 
 def _fixed(basis: Basis) -> int | None:
