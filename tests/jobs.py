@@ -10,6 +10,7 @@ from traces import run
 from ddptrace.diagnosis.ledger import PARTS
 from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.transfers import ExposedTransfer, exposed_transfers
+from ddptrace.model import Group
 from ddptrace.report import report_of
 
 MB = 10**6
@@ -81,3 +82,37 @@ def ledger(found, number=0) -> dict[str, int]:
     (mine,) = (one for one in found.ledger if one.rank == number)
     ns = {name.removesuffix("_ns"): getattr(mine, name) for name in PARTS}
     return {name: each // 1000 for name, each in ns.items() if each}
+
+
+def group_of(count):
+    return Group("0", tuple(range(count)), count)
+
+
+def late_step(late, most, *, idles=False, launched=False, steps=3, group=None):
+    """State a rank of steps of 40 ms or more: it computes, or idles, `late` ms longer.
+
+    `launched` says that its work had been launched before it idles.
+
+    gpu      fff[late]bbbbb    f: 3 ms, b: 5 ms
+    comm     .............www[most]rr   r: all ranks transfer 2 ms
+    """
+    late_us, most_us = late * 1000, most * 1000
+    first = [] if idles or not late else [forward(0, late_us, 0)]
+    rows = [
+        *first,
+        forward(late_us, late_us + 3000, 0 if launched else late_us),
+        backward(late_us + 3000, late_us + 8000, late_us + 10),
+        bucket(late_us + 8000, most_us + 10_000, late_us + 20, 100 * MB, group=group),
+        forward(most_us + 10_000, most_us + 40_000, late_us + 30),
+    ]
+    return repeated(rows, most_us + 40_000, steps)
+
+
+def late_job(*lates, steps=4, part=None, **options):
+    """State ranks that are so many ms late in every step."""
+    most, group = max(lates), group_of(len(lates))
+    found = []
+    for number, late in enumerate(lates):
+        rows, marks = late_step(late, most, steps=steps, group=group, **options)
+        found.append(rank(number, *rows, marks=marks, part=part))
+    return found

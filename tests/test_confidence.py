@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 from hosts import operator
-from jobs import MB, both, costs, diagnosis, forward, ledger, other, repeated
+from jobs import MB, both, costs, diagnosis, forward, late_job, ledger, other, repeated
 from ranks import rank
 from test_recording import part
 from test_recording import rank as told
-from test_verdict import late_job
 
 from ddptrace.model import Manifest
 
@@ -96,9 +95,11 @@ def test_waiting_of_which_nobody_can_be_blamed_has_no_cause():
 
 
 def test_what_a_late_rank_does_is_no_doubt_of_its_being_late():
-    """Rank 1 idles for 20 ms, and nothing tells why: its work had been launched long before."""
-    said = diagnosis(*late_job(0, 0, 20, idles=True, launched=True))
-    assert ledger(said, 2)["idle_unknown"] == 20_000
+    """All idle for 1 ms, rank 2 for 21: nothing tells why, its work had been launched before."""
+    said = diagnosis(*late_job(1, 1, 21, idles=True, launched=True))
+    assert ledger(said, 0)["idle_unknown"] == 1000
+    assert ledger(said, 2)["idle_unknown"] == 21_000
+    assert costs(said)["straggler"] == 20_000
     assert (said.bottleneck, said.confidence) == ("straggler", "high")
 
 

@@ -145,7 +145,7 @@ def _rows(draw, count):
 
 
 @st.composite
-def _jobs(draw):
+def jobs(draw):
     """Draw the recordings of two or three ranks in one or two steps."""
     told = [
         {
@@ -193,7 +193,7 @@ def _moved(one, by_ns):
 
 
 @settings(deadline=None, max_examples=60)
-@given(_jobs())
+@given(jobs())
 def test_the_parts_add_up_to_the_step_and_none_is_negative(traces):
     for one in ledgers(*traces):
         found = one.ledger
@@ -206,7 +206,7 @@ def test_the_parts_add_up_to_the_step_and_none_is_negative(traces):
 
 
 @settings(deadline=None, max_examples=20)
-@given(_jobs(), st.tuples(*[st.integers(-(10**9), 10**9)] * 2))
+@given(jobs(), st.tuples(*[st.integers(-(10**9), 10**9)] * 2))
 def test_a_shifted_clock_changes_no_part(traces, shift):
     moved = [_moved(one, by_ns) for one, by_ns in zip(traces, shift, strict=True)]
     before, after = (causes(Measured.of(run(*each))) for each in (traces, moved))

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import pytest
 from hosts import call, loading, operator
-from jobs import MB, backward, bucket, costs, diagnosis, forward, ledger, other
+from jobs import (
+    MB,
+    backward,
+    bucket,
+    costs,
+    diagnosis,
+    forward,
+    group_of,
+    late_job,
+    late_step,
+    ledger,
+    other,
+)
 from ranks import PAIR, comm, rank
-from test_verdict import group_of, late_job, late_step
 
 from ddptrace.model import Group
 
