@@ -24,7 +24,7 @@ def job(*exposed, steps=4, idle=0, **options):
     rows, at = [], end - sum(length for length, _ in exposed)
     rows.append(forward(0, at))
     for length, size in exposed:
-        rows.append(other(at, at + length, 5, size, op="broadcast" if size < MB else "all_gather"))
+        rows.append(other(at, at + length, 5, size, op="scatter" if size < MB else "all_gather"))
         at += length
     rows.append(forward(STEP - 1, STEP, 6))
     made, marks = repeated(rows, STEP, steps)

@@ -62,6 +62,7 @@ def test_the_evidence_redoes_the_arithmetic():
         "transfer_ns": (10_000_000, None),
         "available_ns": (4_000_000, None),
         "buckets": (1, None),
+        "first_comm_delay_ns": (5_000_000, None),
     }
     assert found.cost_ns == 4_000_000
     assert found.ranks == [0, 1]

@@ -78,3 +78,9 @@ def test_why_nobody_is_named_is_said_only_when_somebody_could_be():
 def test_a_job_without_a_late_rank_has_no_line():
     made = report(*(rank(number, comm(0, 9)) for number in (0, 1)))
     assert straggler_lines(made) == []
+
+
+def test_a_delay_of_a_single_step_is_not_said_to_cost_nothing():
+    made = report(*steps(*[(0, 900 if at == 2 else 0) for at in range(5)]))
+    (said,) = straggler_lines(made)
+    assert "in a single step; it arrives" in said

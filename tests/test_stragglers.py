@@ -120,6 +120,21 @@ def test_the_group_that_waits_most_names_the_straggler():
     assert made.stragglers.rank == 1
 
 
+def test_a_delay_that_travels_through_groups_is_that_of_its_first_rank():
+    """
+    rank 0   #########a.....      computes 10 ms, then meets rank 1
+    rank 1   #wwwwwwwwab....      which waits, and so is late for rank 2
+    rank 2   #wwwwwwwwwb....
+    """
+    first, second = Group("a", (0, 1), 2), Group("b", (1, 2), 2)
+    made = report(
+        rank(0, ("compute", 0, 10_000), comm(10_000, 10_100, group=first)),
+        rank(1, comm(100, 10_100, group=first), comm(10_100, 10_200, group=second)),
+        rank(2, comm(100, 10_200, group=second)),
+    )
+    assert made.stragglers.rank == 0
+
+
 def test_ranks_on_one_gpu_take_turns():
     late = [rank(number, comm(number * 500, 1000, group=PAIR), gpu="GPU-1") for number in (0, 1)]
     assert report(*late).stragglers.unknown == "ranks 0-1 share one GPU and take turns on it"

@@ -50,7 +50,7 @@ def test_a_checkpoint_of_one_rank_costs_the_usual_step_nothing():
         traces.append(rank(number, *rows, marks=marks))
     said = diagnosis(*traces)
     assert (said.bottleneck, said.confidence) == ("compute_bound", "high")
-    assert costs(said) == {"compute_bound": None}
+    assert costs(said) == {"compute_bound": None, "cold_steps": None}
 
 
 def test_an_evaluation_between_steps_is_no_fault_of_the_schedule():

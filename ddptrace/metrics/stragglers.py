@@ -26,6 +26,7 @@ Confidence: TypeAlias = Literal["high", "medium", "low"]
 NOISE_NS = 50_000
 NOISE_OF_TRANSFER = 0.2
 CLEAR_PART = 0.5
+ROOT_PART = 0.5
 PERSISTENT = 0.75
 
 
@@ -76,7 +77,8 @@ class Stragglers:
 class _Candidate:
     """The straggler of a step before its cause is known.
 
-    `row` is the collective to ask for the cause: there it was late by `late_ns`.
+    `row` is the collective to ask for the cause: there it was late by `late_ns`. `waits_ns` has how
+    long each rank waited in these collectives.
     """
 
     found: StepStraggler
@@ -84,6 +86,7 @@ class _Candidate:
     late_ns: int
     column: int
     others: tuple[int, ...]
+    waits_ns: dict[int, int]
 
 
 def stragglers(
@@ -172,7 +175,29 @@ def _candidate(
         _latest(collected, mine, tuple(np.flatnonzero(ranks).tolist()), has_anchor[mine])
         for ranks, mine in zip(sets, of_set, strict=True)
     ]
-    return max(found, key=lambda one: (one.found.rank is not None, one.found.wait_ns), default=None)
+    latest = max(
+        found, key=lambda one: (one.found.rank is not None, one.found.wait_ns), default=None
+    )
+    return None if latest is None else _root(latest, found)
+
+
+def _root(latest: _Candidate, found: Sequence[_Candidate]) -> _Candidate:
+    """Return whom the latest rank itself waited for in another group, if that made it late."""
+    seen = {latest.column}
+    while latest.found.rank is not None:
+        enough_ns = ROOT_PART * latest.found.wait_ns
+        before = [
+            one
+            for one in found
+            if one.found.rank is not None
+            and one.column not in seen
+            and one.waits_ns.get(latest.column, 0) >= enough_ns
+        ]
+        if not before:
+            break
+        latest = max(before, key=lambda one: one.waits_ns[latest.column])
+        seen.add(latest.column)
+    return latest
 
 
 def _latest(
@@ -204,7 +229,8 @@ def _latest(
     has_way = is_clear & has_anchor
     shown = int((np.where(has_way, late_ns, -np.inf) if has_way.any() else late_ns).argmax())
     rest = tuple(columns[other] for other in others)
-    return _Candidate(found, int(rows[shown]), int(late_ns[shown]), columns[place], rest)
+    waits = dict(zip(columns, sums.tolist(), strict=True))
+    return _Candidate(found, int(rows[shown]), int(late_ns[shown]), columns[place], rest, waits)
 
 
 def _with_causes(collected: Collected, found: Sequence[_Candidate]) -> list[StepStraggler]:

@@ -11,6 +11,7 @@ _CAUSES = {
     "host": "its GPU idles while its host is behind",
     None: "nothing recorded explains it",
 }
+_SHOWN_NS = 5_000
 _PATTERNS = {
     "persistent": "",
     "single_step": " in a single step",
@@ -30,7 +31,9 @@ def straggler_lines(report: Report) -> list[str]:
         return [] if alone else [f"straggler: none can be named, since {late.unknown}"]
     if late.rank is None or late.pattern is None:
         return []
-    cost = "" if late.cost_ns is None else f", {ms(late.cost_ns)} ms of a step exposed"
+    # What is 0 in the usual step would read as if the steps concerned had lost nothing, either.
+    costs = late.cost_ns is not None and late.cost_ns >= _SHOWN_NS
+    cost = f", {ms(late.cost_ns)} ms of a step exposed" if costs else ""
     return [
         f"straggler: the others wait for rank {late.rank}{_PATTERNS[late.pattern]}"
         f"{cost}; it arrives up to {ms(late.late_ns)} ms late at {late.led} of {late.collectives} "
