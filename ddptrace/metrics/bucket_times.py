@@ -74,13 +74,13 @@ class _Work:
     """What a recording's all-reduces may wait for, in the order of the launches.
 
     NCCL's stream waits for all that was launched before on the stream on which the gradients are
-    made: copies into the bucket, too. `end_ns` is when all up to a row have ended. None of it is
-    known on CPU runs, nor of what is in a graph, which has one launch: `in_graph` is of each row of
-    the recording's operations.
+    made: copies into the bucket, too. `ended_ns` is when all up to a row have ended, and at its end
+    NEVER_NS, for a place before the first row. None of it is known on CPU runs, nor of what is in a
+    graph, which has one launch: `in_graph` is of each row of the recording's operations.
     """
 
     launch_ns: IntArray
-    end_ns: IntArray
+    ended_ns: IntArray
     in_graph: NDArray[np.bool_]
     tells_backward: bool
 
@@ -96,8 +96,8 @@ class _Work:
             mine[:] = False
         rows = np.flatnonzero(mine)
         rows = rows[np.argsort(ops.launch_ns[rows], kind="stable")]
-        end_ns = np.maximum.accumulate(ops.end_ns[rows])
-        return cls(ops.launch_ns[rows], end_ns, ops.in_graph, tells_backward)
+        ended_ns = np.append(np.maximum.accumulate(ops.end_ns[rows]), NEVER_NS)
+        return cls(ops.launch_ns[rows], ended_ns, ops.in_graph, tells_backward)
 
 
 def _of_pass(
@@ -106,7 +106,7 @@ def _of_pass(
     rows = one.rows
     start_ns, end_ns = table.start_ns[rows], table.end_ns[rows]
     place = np.searchsorted(work.launch_ns, table.launch_ns[rows])
-    released_ns = np.append(work.end_ns, NEVER_NS)[place - 1]
+    released_ns = work.ended_ns[place - 1]
     # What still runs when it starts is nothing that it waited for: then the trace does not tell.
     in_graph = work.in_graph[table.row[rows]]
     released_ns = np.where((released_ns <= start_ns) & ~in_graph, released_ns, NEVER_NS)

@@ -56,6 +56,7 @@ class CommTable:
     group: NDArray[np.int32]
     size_bytes: IntArray
     part_bytes: IntArray
+    call_bytes: IntArray
     sequence: IntArray
     source: NDArray[np.int32]
     destination: NDArray[np.int32]
@@ -64,11 +65,6 @@ class CommTable:
 
     def __len__(self) -> int:
         return int(self.row.size)
-
-    @property
-    def call_bytes(self) -> IntArray:
-        """The size of the array as the call tells it: the whole one of an all-reduce."""
-        return np.maximum(self.size_bytes, self.part_bytes)
 
 
 def comm_table(recordings: Sequence[Recorded], words: Vocabulary) -> CommTable:
@@ -100,6 +96,8 @@ def _piece(number: int, recorded: Recorded, words: Vocabulary) -> dict[str, NDAr
         "group": _numbers(words.groups, told.group, trace.groups)[of_told],
         "size_bytes": told.size_bytes[of_told],
         "part_bytes": told.part_bytes[of_told],
+        # As the call tells it: of an all-reduce that is the whole array.
+        "call_bytes": np.maximum(told.size_bytes, told.part_bytes)[of_told],
         "sequence": told.sequence[of_told],
         "source": told.source[of_told],
         "destination": told.destination[of_told],
