@@ -23,6 +23,8 @@ Part: TypeAlias = Literal["figures", "full"]
 
 NEVER_NS = np.iinfo(np.int64).min
 """Stands in int64 columns for a moment that the trace does not tell."""
+FAR_APART_NS = 600 * 10**9
+"""Ranks record the same iterations within seconds: this far apart, a clock or the run differs."""
 
 
 @dataclass(frozen=True, slots=True)
