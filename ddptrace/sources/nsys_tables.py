@@ -27,7 +27,7 @@ from ddptrace.sources.sqlite_pages import NULL
 _TIMES = ("start", "end")
 _WHERE = ("deviceId", "streamId", "correlationId", "globalPid")
 _NAMES = ("demangledName", "mangledName", "shortName")
-_UNNAMED = "unnamed kernel"
+UNNAMED = "unnamed kernel"
 _UNTOLD = 0xFF
 
 # As nsys numbers them, in the words of torch.profiler.
@@ -190,7 +190,7 @@ def _work(store: Store, table: str, names: Codes, processes: Codes) -> Work:
     size = found["start"].size
     # Columns are let go of as soon as they are not needed: each may take a hundred MB.
     if table == KERNELS:
-        name = _text_codes(store, found.pop(name_id), names, _UNNAMED)
+        name = _text_codes(store, found.pop(name_id), names, UNNAMED)
     else:
         name = _memory_codes([found.pop(column) for column in about[:-1]], names)
     node = found.pop("graphNodeId")
