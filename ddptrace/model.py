@@ -169,7 +169,7 @@ class Trace:
     `part` is None where nothing tells of parts. `partial` says in words why the recording is not
     whole; figures from it are lower bounds. `lost_graph_launch_ns` are the moments at which graphs
     without recorded kernels were launched. `comm_missing` is true when collectives were called and
-    no comm kernel was recorded.
+    no comm kernel was recorded, or when nothing tells which kernels are comm.
     """
 
     rank: int
