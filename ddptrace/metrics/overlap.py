@@ -13,8 +13,8 @@ from ddptrace.model import FAR_APART_NS
 def overlap_when_aligned(measured: Measured) -> bool:
     """Tell whether aligned clocks show that all ranks recorded the same time.
 
-    Only where that is beyond doubt: every collective of a step has its partners, and the ends of those that
-    moved a clock agree. Ranks far apart may still be of two runs of the same program.
+    Only where that is beyond doubt: every collective of a step has its partners, and the ends of
+    those that moved a clock agree. Ranks far apart may still be of two runs of one program.
     """
     moved = [clock for clock in measured.clocks if clock.applied]
     is_sure = all(
