@@ -23,6 +23,8 @@ Part: TypeAlias = Literal["figures", "full"]
 
 NEVER_NS = np.iinfo(np.int64).min
 """Stands in int64 columns for a moment that the trace does not tell."""
+FAR_APART_NS = 600 * 10**9
+"""Ranks record the same iterations within seconds: this far apart, a clock or the run differs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ class Trace:
     `part` is None where nothing tells of parts. `partial` says in words why the recording is not
     whole; figures from it are lower bounds. `lost_graph_launch_ns` are the moments at which graphs
     without recorded kernels were launched. `comm_missing` is true when collectives were called and
-    no comm kernel was recorded.
+    no comm kernel was recorded, or when nothing tells which kernels are comm.
     """
 
     rank: int

@@ -18,6 +18,7 @@ from ddptrace.metrics.bucket_summary import Bucket, BucketFacts, bucket_facts, b
 from ddptrace.metrics.clocks import RankClock
 from ddptrace.metrics.collective_rows import Collective, collective_rows
 from ddptrace.metrics.measured import Measured
+from ddptrace.metrics.overlap import overlap_when_aligned
 from ddptrace.metrics.recording import (
     Recording,
     RunPart,
@@ -268,12 +269,11 @@ def _facts(basis: Measured) -> RunFacts:
 
 def _known_warnings(basis: Measured) -> list[Warn]:
     """Return what reading has warned of, without clocks that collectives have aligned since."""
-    is_common = basis.base.is_common
-    return [
-        warning
-        for warning in basis.run.all_warnings
-        if not (is_common and warning.code == "no_common_clock")
-    ]
+    settled = {
+        "no_common_clock": basis.base.is_common,
+        "ranks_apart_in_time": overlap_when_aligned(basis),
+    }
+    return [warning for warning in basis.run.all_warnings if not settled.get(warning.code, False)]
 
 
 def _versions(run: Run) -> dict[str, str]:

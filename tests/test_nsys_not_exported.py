@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 
 import pytest
 from commands import assert_refused, quick
@@ -17,9 +19,11 @@ def test_a_recording_is_answered_with_the_command_that_exports_it(
     path = tmp_path / f"my rank0{suffix}"
     path.write_bytes(b"x")
     done = quick(monkeypatch, path if given == "file" else tmp_path)
+    # nsys 2021 and older, which write .qdrep, refuse the options.
+    payloads = "" if suffix == ".qdrep" else "--include-blobs=true --include-json=true "
     assert_refused(
         done,
-        "nsys export --type=sqlite --include-blobs=true --include-json=true --output "
+        f"nsys export --type=sqlite {payloads}--output "
         f"'{tmp_path}/my rank0.sqlite' '{tmp_path}/my rank0{suffix}'",
     )
 
@@ -44,6 +48,22 @@ def test_a_packed_export_is_told_by_its_content_whatever_its_name(tmp_path, monk
     path = plain().write(tmp_path / "x")
     (tmp_path / name).write_bytes(gzip.compress(path.read_bytes()))
     assert_refused(quick(monkeypatch, tmp_path / name), name, "is compressed", "gunzip")
+
+
+@pytest.mark.parametrize("name", ["my rank0.sqlite", "my rank0.nsys-rep", "my rank0.qdrep"])
+@pytest.mark.parametrize(
+    ("packer", "command"),
+    [(gzip, "gunzip -c"), (bz2, "bunzip2 -c"), (lzma, "xz -dc")],
+    ids=["gzip", "bzip2", "xz"],
+)
+def test_a_packed_file_with_the_name_of_an_unpacked_one_is_told_by_its_content(
+    tmp_path, monkeypatch, name, packer, command
+):
+    path = plain().write(tmp_path / "x")
+    (tmp_path / name).write_bytes(packer.compress(path.read_bytes()))
+    done = quick(monkeypatch, tmp_path / name)
+    unpacked = f"{tmp_path}/unpacked_{name}"
+    assert_refused(done, name, "is compressed", f"{command} '{tmp_path / name}' > '{unpacked}'")
 
 
 @pytest.mark.parametrize("head", [b"PK\x03\x04", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"BZh9"])

@@ -7,7 +7,7 @@ from commands import assert_refused, quick
 from folders import codes
 from nsys_exports import COLUMNS, Nsys, plain, two_ranks
 
-from ddptrace import load_run
+from ddptrace import analyze, load_run
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 COPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -122,3 +122,33 @@ def test_a_process_that_calls_without_any_gpu_work_is_not_spoken_of(tmp_path):
     nsys.write(tmp_path / "run.sqlite")
     run = load_run(tmp_path)
     assert (run.ranks, "process_without_kernels" in codes(run)) == ([0, 1], False)
+
+
+# --- kernels without names
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM StringIds",
+        "UPDATE StringIds SET value = ''",
+        "UPDATE StringIds SET value = NULL",
+    ],
+    ids=["no strings", "empty", "null"],
+)
+def test_kernels_of_which_none_has_a_name_are_refused(tmp_path, monkeypatch, change):
+    plain().write(tmp_path / "rank0.sqlite", change=lambda database: database.execute(change))
+    done = quick(monkeypatch, tmp_path)
+    assert_refused(done, "rank0.sqlite: none of its 6 kernels has a name", "export it again")
+
+
+def test_where_some_kernels_have_no_name_communication_is_unknown_and_never_0(tmp_path):
+    def change(connection):
+        connection.execute("DELETE FROM StringIds WHERE value LIKE 'nccl%'")
+
+    plain().write(tmp_path / "rank0.sqlite", change=change)
+    run = load_run(tmp_path)
+    (message,) = said(run, "names_not_recorded")
+    assert "2 of 6 kernels have no name" in message
+    (row,) = analyze(run).steps
+    assert (row.comm_ns, row.exposed_comm_ns, row.hidden_comm_ns) == (None, None, None)

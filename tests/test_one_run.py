@@ -122,11 +122,11 @@ def test_what_cannot_be_two_windows_of_one_rank_is_refused(tmp_path, first, seco
     "old",
     [
         window(1, 5, 0, world_size=4),
-        window(1, 5, DAY_US),
+        window(1, 9, DAY_US),
         window(0, 5, DAY_US, pid=9),
         window(0, 5, 0, pid=9),
     ],
-    ids=["world size", "a day apart", "same rank later", "same rank"],
+    ids=["world size", "a day apart with other steps", "same rank later", "same rank"],
 )
 @pytest.mark.parametrize("name", ["old.json", "old/rank.json"])
 def test_two_runs_in_one_folder_are_refused(tmp_path, old, name):
@@ -141,3 +141,33 @@ def test_two_runs_in_folders_of_their_own_are_named(tmp_path):
             window(rank, 5, DAY_US * (run == "tuesday")).write(tmp_path / run / f"{rank}.json")
     assert "monday, tuesday" in refused(tmp_path)
     assert load_run(tmp_path / "monday").ranks == [0, 1]
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_clock_that_is_wrong_by_any_amount_changes_no_figure(tmp_path, sign):
+    """The other rank's clock may be a day off: the ranks are whole and hold the same steps."""
+    rows = {}
+    for by_us in (0, sign * 720_000_000, sign * DAY_US):
+        for rank in (0, 1):
+            window(rank, 5, by_us * rank).write(tmp_path / str(by_us) / f"rank{rank}.json")
+        run = load_run(tmp_path / str(by_us))
+        assert ("ranks_apart_in_time" in codes(run)) == (by_us != 0)
+        rows[by_us] = [
+            (row.comm_ns, row.exposed_wait_ns, row.compute_ns) for row in analyze(run).steps
+        ]
+    assert rows[0] == rows[sign * 720_000_000] == rows[sign * DAY_US]
+    (said,) = [w.message for w in run.all_warnings if w.code == "ranks_apart_in_time"]
+    assert "24.0 hours apart: they may be of different runs" in said
+    assert load_run(tmp_path / str(by_us), ranks=[0, 1]).ranks == [0, 1]
+
+
+@pytest.mark.parametrize("world_size", [3, None], ids=["a rank is missing", "no world size"])
+def test_far_apart_in_time_without_better_evidence_is_refused(tmp_path, world_size):
+    for rank in (0, 1):
+        kineto = window(rank, 5, DAY_US * rank)
+        kineto.header["distributedInfo"]["world_size"] = world_size
+        if world_size is None:
+            del kineto.header["distributedInfo"]
+        kineto.write(tmp_path / f"rank{rank}.json")
+    why = "rank 2 is missing" if world_size else "no file tells the world size"
+    assert why in refused(tmp_path)

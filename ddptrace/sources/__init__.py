@@ -87,7 +87,7 @@ def _run(
         traces = _only(traces, wanted, unreadable)
     traces = parts.with_parts(sorted(traces, key=lambda trace: (trace.rank, trace.start_ns)))
     try:
-        about_set = check_one_run(traces)
+        about_set = check_one_run(traces, _everybody(traces, told, wanted))
     except RunError as error:
         raise _several_folders(found, recorded, error) from error
     problems = [*map(str, unreadable), *parts.damaged_beside(traces)]
@@ -100,8 +100,7 @@ def _run(
         *parts.about_parts(traces),
     ]
     world_size = _world_size(traces, told, wanted)
-    everybody = range(world_size or 0) if wanted is None else wanted
-    missing = sorted(set(everybody) - {trace.rank for trace in traces})
+    missing = sorted(set(_everybody(traces, told, wanted)) - {trace.rank for trace in traces})
     run = Run(
         traces=tuple(traces),
         world_size=world_size,
@@ -112,6 +111,13 @@ def _run(
         manifest=told.manifest,
     )
     return replace(run, warnings=(*run.warnings, *about_ranks(run)))
+
+
+def _everybody(
+    traces: Sequence[Trace], told: Told, wanted: Collection[int] | None
+) -> Collection[int]:
+    """Return the ranks that there should be; none where nothing tells."""
+    return range(_world_size(traces, told, wanted) or 0) if wanted is None else wanted
 
 
 def _world_size(traces: Sequence[Trace], told: Told, wanted: Collection[int] | None) -> int | None:

@@ -14,7 +14,8 @@ from ddptrace.wording import one_line
 
 SQLITE_SUFFIX = ".sqlite"
 _PARQUET_SUFFIX = "_pqtdir"
-RECORDING_SUFFIXES = (".nsys-rep", ".qdrep")
+_OLD_SUFFIX = ".qdrep"
+RECORDING_SUFFIXES = (".nsys-rep", _OLD_SUFFIX)
 RAW_SUFFIX = ".qdstrm"
 _UNPACKERS = {
     ".gz": "gunzip -k",
@@ -22,6 +23,13 @@ _UNPACKERS = {
     ".zst": "unzstd",
     ".xz": "unxz -k",
     ".bz2": "bunzip2 -k",
+}
+_PACKERS = {
+    b"\x1f\x8b": "gunzip -c {} > {}",
+    b"PK\x03\x04": "unzip -p {} > {}",
+    b"\x28\xb5\x2f\xfd": "unzstd -c {} > {}",
+    b"\xfd7zXZ\0": "xz -dc {} > {}",
+    b"BZh": "bunzip2 -c {} > {}",
 }
 _PACKED_SUFFIXES = tuple(
     kind + packed
@@ -69,6 +77,11 @@ def check_is_exported(path: Path) -> None:
         raise ForeignFileError(one_line(path), _packed(_UNPACKERS[path.suffix.lower()], path))
     if path.is_file() and not path.stat().st_size:
         raise TraceFileError(one_line(path), "the file is empty (0 bytes): record or copy it again")
+    unpack = _unpack_command(path)
+    if unpack:
+        raise ForeignFileError(
+            one_line(path), f"is compressed, whatever its name says; unpack it first: {unpack}"
+        )
     if name.endswith(RECORDING_SUFFIXES):
         raise ForeignFileError(
             one_line(path),
@@ -104,10 +117,27 @@ def export_command(path: Path) -> str:
 def _has_payloads(path: Path) -> bool:
     """Tell whether the nsys that recorded may export what NCCL attached to its ranges.
 
-    That of 2023 and older ones, which do not write their year into the first line, refuse to.
+    That of 2023 and older ones, which do not write their year into the first line, refuse to, and
+    so do those that name their recordings .qdrep, of 2021 and older.
     """
-    head = b""
-    with suppress(OSError), path.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
-    found = _RECORDED_BY.search(head)
+    if path.name.lower().endswith(_OLD_SUFFIX):
+        return False
+    found = _RECORDED_BY.search(_head(path))
     return found is None or int(found[1]) >= _FIRST_YEAR_WITH_PAYLOADS
+
+
+def _unpack_command(path: Path) -> str | None:
+    """Return the command that unpacks a file that is compressed by its content; None for others."""
+    head = _head(path)
+    for magic, command in _PACKERS.items():
+        if head.startswith(magic):
+            unpacked = path.with_name(f"unpacked_{path.name}")
+            return command.format(*(shlex.quote(one_line(one)) for one in (path, unpacked)))
+    return None
+
+
+def _head(path: Path) -> bytes:
+    """Return the first bytes of a file; none where they cannot be read."""
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(_HEAD_BYTES)
+    return b""

@@ -142,6 +142,27 @@ def calls_lost(path: str, *, unlaunched: bool) -> list[Warn]:
     ]
 
 
+def names_lost(path: str, count: int, of: int) -> Warn | None:
+    """Return the warning about kernels without names, any of which may be communication."""
+    if not count:
+        return None
+    return Warn(
+        "names_not_recorded",
+        f"{path}: {count} of {counted(of, 'kernel')} {'has' if count == 1 else 'have'} no name, so "
+        "that communication cannot be told from compute: its time is unknown, and that of compute "
+        "may hold some; export it again with nsys",
+    )
+
+
+def no_names(path: str, count: int) -> TraceFileError:
+    """Return the error for a report in which no kernel has a name."""
+    return TraceFileError(
+        path,
+        f"none of its {counted(count, 'kernel')} has a name (they are not in StringIds), so that "
+        "communication cannot be told from compute; export it again with nsys",
+    )
+
+
 def _opaque(graphs: Graphs) -> str:
     total_ns = int((graphs.end_ns - graphs.start_ns).sum())
     launches = counted(graphs.start_ns.size, "graph launch")

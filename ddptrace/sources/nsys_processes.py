@@ -15,7 +15,7 @@ from ddptrace.model import Warn
 from ddptrace.sources import nsys_notices
 from ddptrace.sources.names import Names
 from ddptrace.sources.nsys_store import process_id
-from ddptrace.sources.nsys_tables import Table, Tables, take
+from ddptrace.sources.nsys_tables import Table, Tables, take, unnamed
 
 
 def owned(tables: Tables, path: str, of_ranges: Sequence[int]) -> Tables:
@@ -101,6 +101,9 @@ def working(path: str, tables: Tables) -> tuple[list[int], list[Warn]]:
     Raises TraceFileError when no process has any work.
     """
     kernel_count = _kernels(tables)
+    total = int(kernel_count.sum())
+    if total and unnamed(tables.work, tables.names) == total:
+        raise nsys_notices.no_names(path, total)
     if kernel_count.all() and kernel_count.size:
         return list(tables.processes), []
     launches = _launches(tables)

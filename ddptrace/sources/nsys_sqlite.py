@@ -151,7 +151,8 @@ class SqliteStore:
             for first in range(0, len(wanted), _IDS_AT_ONCE):
                 some = ",".join(map(str, wanted[first : first + _IDS_AT_ONCE]))
                 query = f"SELECT id, value FROM {STRINGS} WHERE id IN ({some})"
-                found.update((number, str(text)) for number, text in self._execute(query))
+                rows = self._execute(query)
+                found.update((number, str(text)) for number, text in rows if text is not None)
         return found
 
     def _execute(self, query: str) -> sqlite3.Cursor:

@@ -27,7 +27,7 @@ from ddptrace.sources.sqlite_pages import NULL
 _TIMES = ("start", "end")
 _WHERE = ("deviceId", "streamId", "correlationId", "globalPid")
 _NAMES = ("demangledName", "mangledName", "shortName")
-_UNNAMED = "unnamed kernel"
+UNNAMED = "unnamed kernel"
 _UNTOLD = 0xFF
 
 # As nsys numbers them, in the words of torch.profiler.
@@ -156,6 +156,13 @@ def read_tables(store: Store) -> Tables:
     )
 
 
+def unnamed(work: Work, names: Codes) -> int:
+    """Count the kernels whose names the file does not hold."""
+    is_unnamed = np.array([text == UNNAMED for text in names], np.bool_)
+    mine = work.name[work.kind != Kind.MEM]
+    return int(is_unnamed[mine].sum()) if mine.size else 0
+
+
 def _without_times(work: Work) -> NDArray[np.bool_]:
     """Tell which operations cannot be placed: CUPTI writes 0 for times that it does not know."""
     unknown: NDArray[np.bool_] = (work.start_ns == 0) & (work.end_ns == 0)
@@ -190,7 +197,7 @@ def _work(store: Store, table: str, names: Codes, processes: Codes) -> Work:
     size = found["start"].size
     # Columns are let go of as soon as they are not needed: each may take a hundred MB.
     if table == KERNELS:
-        name = _text_codes(store, found.pop(name_id), names, _UNNAMED)
+        name = _text_codes(store, found.pop(name_id), names, UNNAMED)
     else:
         name = _memory_codes([found.pop(column) for column in about[:-1]], names)
     node = found.pop("graphNodeId")
@@ -256,7 +263,7 @@ def _process_codes(processes: IntArray, codes: Codes) -> NDArray[np.int32]:
 def _text_codes(store: Store, ids: IntArray, names: Codes, unnamed: str) -> NDArray[np.int32]:
     distinct, place = coded(ids)
     texts = store.texts(distinct.tolist())
-    return names.of([texts.get(number, unnamed) for number in distinct.tolist()])[place]
+    return names.of([texts.get(number) or unnamed for number in distinct.tolist()])[place]
 
 
 def _memory_codes(kinds: list[IntArray], names: Codes) -> NDArray[np.int32]:

@@ -18,7 +18,7 @@ from ddptrace.sources.nsys_operations import Hints, host_ranges, lost_graphs, op
 from ddptrace.sources.nsys_ranges import Range, step_marks
 from ddptrace.sources.nsys_ranks import Identity
 from ddptrace.sources.nsys_store import process_id
-from ddptrace.sources.nsys_tables import Tables, of_process
+from ddptrace.sources.nsys_tables import Tables, of_process, unnamed
 from ddptrace.sources.recording import Recording
 from ddptrace.sources.streams import cut_impossible
 from ddptrace.wording import counted
@@ -76,7 +76,9 @@ def recording(report: Report, who: Identity) -> Recording:
         lost_graph_launch_ns=tuple(lost_ns.tolist()),
         partial=_partial(tables.unreadable[place]),
     )
-    missing = notices.missing_comm(trace)
+    count = int((work.kind != Kind.MEM).sum())
+    nameless = nsys_notices.names_lost(report.path, unnamed(work, tables.names), count)
+    missing = nameless or notices.missing_comm(trace)
     warnings = (
         *notices.of_operations(report.path, dropped=tables.dropped[place], cut=cut),
         *nsys_notices.open_steps(report.path, still_open),

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import pairwise
 
 from ddptrace.errors import RunError, TraceFileError
-from ddptrace.model import Trace, Warn, figures_of
+from ddptrace.model import FAR_APART_NS, Trace, Warn, figures_of
 from ddptrace.wording import listed, ranges
 
-# Ranks record the same iterations within seconds; files this far apart are of different runs.
-_LONGEST_GAP_NS = 600 * 10**9
 
+def check_one_run(traces: Sequence[Trace], everybody: Collection[int] = ()) -> list[Warn]:
+    """Return warnings about the set; RunError when the files cannot be of one run.
 
-def check_one_run(traces: Sequence[Trace]) -> list[Warn]:
-    """Return warnings about the set; RunError when the files cannot be of one run."""
+    `everybody` are the ranks that there should be, as far as that is known.
+    """
     _check_world_sizes(traces)
     _check_each_rank_once(traces)
-    _check_near_in_time(traces)
+    far = _far_apart(traces)
+    if far:
+        _check_fits_together(far, everybody)
     figures = figures_of(traces)
-    return [*_clock_warnings(figures), *_window_warnings(figures), *_step_warnings(figures)]
+    about_time = [_far_warning(far)] if far else _window_warnings(figures)
+    return [*_clock_warnings(figures), *about_time, *_step_warnings(figures)]
 
 
 def without_host_only(traces: Sequence[Trace]) -> tuple[list[Trace], list[TraceFileError]]:
@@ -106,20 +110,68 @@ def _absent(traces: Sequence[Trace]) -> str:
     return f", none for rank {ranges(absent)}" if absent else ""
 
 
-def _check_near_in_time(traces: Sequence[Trace]) -> None:
+@dataclass(frozen=True, slots=True)
+class _FarApart:
+    """Recordings of some ranks, and long after them those of others."""
+
+    before: Sequence[Trace]
+    after: Sequence[Trace]
+    gap_ns: int
+
+    @property
+    def said(self) -> str:
+        """Which files they are, and how far apart."""
+        hours = f"{self.gap_ns / 3.6e12:,.1f} hours apart"
+        return f"{_paths(self.before)} and {_paths(self.after)} lie {hours}"
+
+
+def _far_apart(traces: Sequence[Trace]) -> _FarApart | None:
     timed = sorted(
         (trace for trace in traces if trace.clock == "unix"), key=lambda trace: trace.start_ns
     )
     reach = timed[0].end_ns if timed else 0
     for place, trace in enumerate(timed):
         before, after = timed[:place], timed[place:]
-        apart = trace.start_ns - reach > _LONGEST_GAP_NS
-        if apart and {t.rank for t in before}.isdisjoint(t.rank for t in after):
-            raise RunError(
-                f"the files are of different runs: {_paths(before)} and {_paths(after)} lie "
-                f"{(trace.start_ns - reach) / 3.6e12:,.1f} hours apart; pass the files of one run"
-            )
+        gap_ns = trace.start_ns - reach
+        if gap_ns > FAR_APART_NS and _ranks(before).isdisjoint(_ranks(after)):
+            return _FarApart(before, after, gap_ns)
         reach = max(reach, trace.end_ns)
+    return None
+
+
+def _check_fits_together(far: _FarApart, everybody: Collection[int]) -> None:
+    """Refuse recordings far apart in time that nothing but their place shows to be of one run.
+
+    A clock may be wrong by any amount, so time alone proves nothing. But leftovers of another run
+    seldom complete the ranks exactly, or hold the same steps.
+    """
+    here = _ranks([*far.before, *far.after])
+    steps = [
+        {mark.index for trace in half for mark in trace.marks} for half in (far.before, far.after)
+    ]
+    if not everybody:
+        why = "no file tells the world size"
+    elif set(everybody) - here:
+        why = f"rank {ranges(set(everybody) - here)} is missing"
+    elif all(steps) and steps[0].isdisjoint(steps[1]):
+        why = f"they hold steps {ranges(steps[0])} and {ranges(steps[1])}"
+    else:
+        return
+    raise RunError(
+        f"the files are of different runs: {far.said}, and {why}; pass the files of one run"
+    )
+
+
+def _far_warning(far: _FarApart) -> Warn:
+    return Warn(
+        "ranks_apart_in_time",
+        f"{far.said}: they may be of different runs, or a clock is wrong by as much; figures of "
+        "waiting hold only if they are of one run",
+    )
+
+
+def _ranks(traces: Iterable[Trace]) -> set[int]:
+    return {trace.rank for trace in traces}
 
 
 def _paths(traces: Iterable[Trace]) -> str:
