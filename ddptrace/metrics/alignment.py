@@ -24,6 +24,11 @@ _NEAREST_NS = 1_000_000
 _ENOUGH = 0.9
 _FEWEST = 4
 _MOST_SHIFTS = 200
+# Clocks drift, so how far they are apart is taken from so many places nearby only.
+_NEARBY = 8
+_FEWEST_KNOWN = 2
+_SPREADS = 6
+_NEAREST_KNOWN_NS = 20_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +72,8 @@ def align(ranks: Sequence[Entries]) -> Places:
     unclear = ~_all_agree(lists, rows[0])
     odd = np.union1d(odd, lists[0].place[rows[0][unclear, 0]])
     rows[0] = rows[0][~np.isin(lists[0].place[rows[0][:, 0]], odd)]
-    rows += [_aligned_place(lists, place) for place in odd]
+    known = _Known.of(lists, rows[0])
+    rows += [_aligned_place(lists, place, known) for place in odd]
     found = np.concatenate(rows)
     found = found[np.argsort(_place_of(lists, found), kind="stable")]
     columns = [np.append(order, NONE)[found[:, rank]] for rank, order in enumerate(orders)]
@@ -108,9 +114,37 @@ def _place_of(lists: Sequence[Entries], rows: Places) -> IntArray:
     return found
 
 
-def _aligned_place(lists: Sequence[Entries], place: int) -> Places:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """The collectives of the places where ranks have the same entries, in order of place."""
+
+    place: IntArray
+    places: IntArray
+    ends_ns: Sequence[IntArray]
+
+    @classmethod
+    def of(cls, lists: Sequence[Entries], rows: Places) -> _Known:
+        place = lists[0].place[rows[:, 0]]
+        ends_ns = [entries.end_ns[rows[:, rank]] for rank, entries in enumerate(lists)]
+        return cls(place, np.unique(place), ends_ns)
+
+    def apart(self, one: int, other: int, place: int) -> IntArray:
+        """Return how far the ends of two ranks are apart in the places nearest to one."""
+        at = int(np.searchsorted(self.places, place)) - _NEARBY // 2
+        begin = max(min(at, self.places.size - _NEARBY), 0)
+        near = self.places[begin : begin + _NEARBY]
+        if not near.size:
+            return np.empty(0, np.int64)
+        first = np.searchsorted(self.place, near[0])
+        last = np.searchsorted(self.place, near[-1], side="right")
+        apart: IntArray = self.ends_ns[one][first:last] - self.ends_ns[other][first:last]
+        return apart
+
+
+def _aligned_place(lists: Sequence[Entries], place: int, known: _Known) -> Places:
     """Return the rows of one place, on which the ranks do not have the same entries."""
-    rows_of = [np.flatnonzero(entries.place == place) for entries in lists]
+    # Lists are in order of place: a search in them does not grow with the number of odd places.
+    rows_of = [np.arange(*np.searchsorted(one.place, (place, place + 1))) for one in lists]
     most = max(range(len(lists)), key=lambda rank: rows_of[rank].size)
     reference = lists[most].take(rows_of[most])
     found = np.full((len(reference), len(lists)), NONE)
@@ -118,7 +152,8 @@ def _aligned_place(lists: Sequence[Entries], place: int) -> Places:
     for rank, rows in enumerate(rows_of):
         pairs = np.arange(len(reference))
         if rank != most:
-            pairs = _pairs(reference, lists[rank].take(rows))
+            apart = known.apart(most, rank, place)
+            pairs = _pairs(reference, lists[rank].take(rows), apart)
         found[pairs >= 0, rank] = rows[pairs[pairs >= 0]]
         alone = np.setdiff1d(np.arange(rows.size), pairs)
         extra.append(np.full((alone.size, len(lists)), NONE))
@@ -126,8 +161,14 @@ def _aligned_place(lists: Sequence[Entries], place: int) -> Places:
     return np.concatenate([*extra, found])
 
 
-def _pairs(one: Entries, other: Entries) -> Places:
-    """Return for each entry of the longer list which one of the other it is; -1 for none."""
+def _pairs(one: Entries, other: Entries, apart: IntArray) -> Places:
+    """Return for each entry of the longer list which one of the other it is; -1 for none.
+
+    `apart` is how far ends of the two ranks are apart elsewhere.
+    """
+    as_elsewhere = _by_known(one, other, apart)
+    if as_elsewhere is not None:
+        return as_elsewhere
     shared = min(len(one), len(other))
     tail = np.full(len(one), NONE)
     tail[len(one) - shared :] = np.arange(len(other) - shared, len(other))
@@ -138,6 +179,24 @@ def _pairs(one: Entries, other: Entries) -> Places:
     if by_time is not None:
         return by_time
     return tail if fits else _by_kind(one, other)
+
+
+def _by_known(one: Entries, other: Entries, apart: IntArray) -> Places | None:
+    """Return the pairs whose ends are as far apart as elsewhere; None unless all of other's are.
+
+    Never two of one list may be near enough to one of the other: then it would be a guess.
+    """
+    if apart.size < _FEWEST_KNOWN or not len(other):
+        return None
+    shift_ns = float(np.median(apart))
+    spread_ns = float(np.median(np.abs(apart - shift_ns)))
+    gaps = np.concatenate([np.diff(np.sort(each.end_ns)) for each in (one, other)])
+    most_ns = int(gaps.min(initial=2 * _NEAREST_NS)) / 2 - 1
+    if _SPREADS * spread_ns > most_ns:
+        return None
+    tolerance_ns = min(max(_SPREADS * spread_ns, _NEAREST_KNOWN_NS), most_ns)
+    pairs = _nearest(one, other, shift_ns, tolerance_ns)
+    return pairs if int((pairs >= 0).sum()) == len(other) else None
 
 
 def _tolerance_ns(one: Entries) -> float:
@@ -158,7 +217,7 @@ def _by_time(one: Entries, other: Entries) -> Places | None:
     """Return the pairs that end together for some shift of the clocks; None without a clear one."""
     best, most = None, max(_FEWEST, _ENOUGH * len(other)) - 1
     for shift_ns in _shifts(one, other):
-        pairs = _nearest(one, other, shift_ns)
+        pairs = _nearest(one, other, shift_ns, _tolerance_ns(one))
         count = int((pairs >= 0).sum())
         if count > most:
             best, most = pairs, count
@@ -178,7 +237,7 @@ def _shifts(one: Entries, other: Entries) -> Iterator[float]:
             yield float(np.median(mine - other.end_ns))
 
 
-def _nearest(one: Entries, other: Entries, shift_ns: float) -> Places:
+def _nearest(one: Entries, other: Entries, shift_ns: float, tolerance_ns: float) -> Places:
     """Return for each entry the other's one that ends nearest to it, if that is near enough."""
     ends = one.end_ns - shift_ns
     order = np.argsort(ends, kind="stable")
@@ -186,7 +245,7 @@ def _nearest(one: Entries, other: Entries, shift_ns: float) -> Places:
     before = np.maximum(after - 1, 0)
     nearer = np.abs(ends[order][before] - other.end_ns) < np.abs(ends[order][after] - other.end_ns)
     mine = order[np.where(nearer, before, after)]
-    near = np.abs(ends[mine] - other.end_ns) <= _tolerance_ns(one)
+    near = np.abs(ends[mine] - other.end_ns) <= tolerance_ns
     near &= agree(one.take(mine), other)
     pairs = np.full(len(one), NONE)
     pairs[mine[near]] = np.flatnonzero(near)

@@ -34,8 +34,9 @@ def unmatched_warnings(collected: Collected) -> list[Warn]:
 
 
 def _sentence(collected: Collected, rows: NDArray[np.intp], at: int) -> str:
-    first = int(rows[0])
     found = collected.matching
+    # Rows of a matching are in no order of time, those of the rank's table in that of its program.
+    first = int(rows[np.argmin(found.row[rows, at])])
     operation = collected.words.operation(int(collected.operation[first])) or "operation"
     size = int(found.size_bytes[first])
     of_size = "" if size == NONE else f" of {size:,} bytes"
