@@ -22,6 +22,7 @@ MAIN_THREAD = MACHINE_PROCESS + 4100
 ENGINE_THREAD = MACHINE_PROCESS + 4190
 KERNEL_NAMES = 300
 KERNELS_A_STEP = 10_000
+PHASE = 1_000  # kernels of a forward or of a backward pass, each of its own thread
 COMM_EVERY = 50
 
 LOAD = "import sys, ddptrace; run = ddptrace.load_run(sys.argv[1], jobs=1)"
@@ -100,7 +101,8 @@ def fill(connection: sqlite3.Connection, count: int, ranges: int, seed: int) -> 
     )
     connection.execute(
         "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME SELECT start - 40000, start - 37000, 0,"
-        f" {MAIN_THREAD} + (rowid % 2) * {ENGINE_THREAD - MAIN_THREAD}, correlationId, 1, 0, NULL"
+        f" {MAIN_THREAD} + ((rowid / {PHASE}) % 2) * {ENGINE_THREAD - MAIN_THREAD}, correlationId,"
+        " 1, 0, NULL"
         " FROM CUPTI_ACTIVITY_KIND_KERNEL"
     )
     connection.execute(

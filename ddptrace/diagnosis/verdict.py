@@ -18,7 +18,9 @@ def diagnose(measured: Measured) -> Diagnosis:
     """Return the verdict of a run with its findings, the costliest first, and the ledger."""
     basis = Basis.of(measured)
     causes = _sorted([finding for rule in BOTTLENECKS for finding in rule(basis)])
-    advice = _sorted([finding for rule in ADVICE for finding in rule(basis)])
+    # Without steps nothing can be weighed, and one piece of everything is no step.
+    rules = () if basis.step_ns is None else ADVICE
+    advice = _sorted([finding for rule in rules for finding in rule(basis)])
     first = _verdict(basis, causes)
     sure, reason = confidence(basis, first, causes)
     said = [first] if first not in causes else []

@@ -17,9 +17,12 @@ INPUT_PART = 0.5
 def idle_by_cause(measured: Measured) -> list[list[IdleCauses | None]]:
     """Return why the GPU idled for each row of `measured.rows`; None where that is not known.
 
-    A recording of CUDA alone cannot tell a data loader from other work of Python. Where the rank's
-    full recording is silent at the same place, it tells whether the loader ran then.
+    It is not told of a recording without steps. A recording of CUDA alone cannot tell a data loader
+    from other work of Python. Where the rank's full recording is silent at the same place, it tells
+    whether the loader ran then.
     """
+    if measured.summary.median_step is None:
+        return [[None] * len(rows) for rows in measured.rows]
     in_loader = {rank: _is_in_loader(measured, rank) for rank in measured.recordings}
     return [
         [
