@@ -69,6 +69,11 @@ class Step:
         return np.not_equal(self.calls.bucket, NONE)
 
     @property
+    def own(self) -> NDArray[np.int32]:
+        """The operations of the recording that belong to the step."""
+        return self.recorded.steps.own(self.at)
+
+    @property
     def rank(self) -> int:
         """The rank whose step it is."""
         return self.causes.row.rank

@@ -178,8 +178,8 @@ def _repeats(one: Recorded, table: CommTable, rows: _Rows) -> NDArray[np.bool_]:
     is_first = np.zeros(rows.size, np.bool_)
     for window in np.unique(table.window[rows]):
         mine = np.flatnonzero(table.window[rows] == window)
-        compute = (ops.kind == Kind.COMPUTE) & (ops.launch_ns != NEVER_NS)
-        compute &= one.steps.owner == window
+        own = one.steps.own(int(window))
+        compute = own[(ops.kind[own] == Kind.COMPUTE) & (ops.launch_ns[own] != NEVER_NS)]
         order = np.argsort(ops.launch_ns[compute], kind="stable")
         names, launch_ns = ops.name[compute][order], ops.launch_ns[compute][order]
         borders = np.searchsorted(launch_ns, table.launch_ns[rows[mine]])

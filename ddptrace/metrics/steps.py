@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,10 +68,8 @@ def _own_operations(ops: Ops, steps: Windows) -> Iterator[Ops]:
     ):  # so do all to the one window of a recording without marks
         yield ops
         return
-    order = np.argsort(steps.owner, kind="stable")
-    borders = np.searchsorted(steps.owner[order], np.arange(len(steps.marks) + 1))
-    for first, last in pairwise(borders):
-        yield ops.take(order[first:last])
+    for position in range(len(steps.marks)):
+        yield ops.take(steps.own(position))
 
 
 def _busy_columns(times: Busy, steps: Windows) -> dict[str, NDArray[np.int64]]:

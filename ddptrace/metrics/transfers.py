@@ -209,9 +209,11 @@ def _rooms(recorded: Recorded, at: int, own: _Calls) -> list[_Room]:
     none hides the buckets of a pass that comes after it.
     """
     ops, is_bucket = recorded.trace.ops, own.is_bucket
-    mine = (recorded.steps.owner == at) & (ops.kind == Kind.COMPUTE)
-    is_known = bool((mine & ops.in_backward).any())
-    backward = np.flatnonzero(mine & ops.in_backward if is_known else mine)
+    own_rows = recorded.steps.own(at)
+    mine = own_rows[ops.kind[own_rows] == Kind.COMPUTE]
+    in_backward = ops.in_backward[mine]
+    is_known = bool(in_backward.any())
+    backward = mine[in_backward] if is_known else mine
     of_pass = _passes_of(recorded, backward, own)
     gradient_ns = _gradients_ns(recorded, at)
     rooms = []

@@ -21,19 +21,34 @@ class Windows:
     """The steps of one recording that have operations: disjoint windows that leave no gap.
 
     `marks` holds None for the one window of a recording without step marks; `owner` holds for
-    each operation the position of the step it belongs to, -1 for none.
+    each operation the position of the step it belongs to, -1 for none. `by_owner` are the
+    operations in the order of their steps, which begin at `borders`.
     """
 
     marks: tuple[Mark | None, ...]
     start_ns: IntArray
     end_ns: IntArray
     owner: NDArray[np.intp]
+    by_owner: NDArray[np.int32]
+    borders: NDArray[np.intp]
+
+    def own(self, position: int) -> NDArray[np.int32]:
+        """Return the operations that belong to one step, in order of their starts."""
+        return self.by_owner[self.borders[position] : self.borders[position + 1]]
+
+
+def _windows(
+    marks: tuple[Mark | None, ...], start_ns: IntArray, end_ns: IntArray, owner: NDArray[np.intp]
+) -> Windows:
+    by_owner = np.argsort(owner, kind="stable").astype(np.int32)
+    borders = np.searchsorted(owner[by_owner], np.arange(len(marks) + 1))
+    return Windows(marks, start_ns, end_ns, owner, by_owner, borders)
 
 
 def windows(trace: Trace) -> Windows:
     """Return the windows of a recording's steps; without marks one window over everything."""
     if not trace.marks:
-        return Windows(
+        return _windows(
             marks=(None,),
             start_ns=np.array([trace.start_ns]),
             end_ns=np.array([trace.end_ns]),
@@ -54,7 +69,7 @@ def _gpu_windows(trace: Trace) -> Windows:
     ops, marks = trace.ops, trace.marks
     owner = _owners(marks, ops.launch_ns)
     if not (owner >= 0).any():
-        return Windows((), np.empty(0, np.int64), np.empty(0, np.int64), owner)
+        return _windows((), np.empty(0, np.int64), np.empty(0, np.int64), owner)
     used, owner_of_used = np.unique(owner[owner >= 0], return_inverse=True)
     owner = owner.copy()
     owner[owner >= 0] = owner_of_used.reshape(-1)
@@ -62,7 +77,7 @@ def _gpu_windows(trace: Trace) -> Windows:
     np.maximum.at(last, owner[owner >= 0], ops.end_ns[owner >= 0])
     end = np.maximum.accumulate(last)
     first = _first_start(ops, marks[int(used[0])], int(ops.start_ns[owner == 0].min()))
-    return Windows(
+    return _windows(
         marks=tuple(marks[int(index)] for index in used),
         start_ns=np.concatenate((np.array([min(first, int(end[0]))]), end[:-1])),
         end_ns=end,
@@ -83,7 +98,7 @@ def _host_windows(trace: Trace) -> Windows:
     end = np.append(start[1:], trace.marks[-1].end_ns)
     index = np.searchsorted(start, trace.ops.start_ns, side="right") - 1
     inside = (index >= 0) & (trace.ops.start_ns < end[np.maximum(index, 0)])
-    return Windows(
+    return _windows(
         marks=trace.marks,
         start_ns=start,
         end_ns=end,

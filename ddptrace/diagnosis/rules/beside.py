@@ -63,10 +63,10 @@ def _could_overlap_ns(step: Step) -> int | None:
         return 0
     calls = step.calls
     chosen = step.is_bucket & (_streams(step) == _compute_stream(step))
-    rows = (step.recorded.steps.owner == step.at) & (ops.kind == Kind.COMPUTE) & ops.in_backward
-    later = rows & (ops.launch_ns > calls.launch_ns[chosen].min())
+    rows = step.own[(ops.kind[step.own] == Kind.COMPUTE) & ops.in_backward[step.own]]
+    later = rows[ops.launch_ns[rows] > calls.launch_ns[chosen].min()]
     exposed_ns = step.exposed_transfer_ns(chosen)
-    if not rows.any() or exposed_ns is None:
+    if not rows.size or exposed_ns is None:
         return None
     return min(exposed_ns, int((ops.end_ns[later] - ops.start_ns[later]).sum()))
 
@@ -88,8 +88,8 @@ def _compute_stream(step: Step) -> int | None:
     Others may run a few kernels beside it: a hook's on the stream of the collectives, too.
     """
     ops = step.recorded.trace.ops
-    rows = (step.recorded.steps.owner == step.at) & (ops.kind == Kind.COMPUTE) & (ops.stream >= 0)
-    if step.recorded.trace.device == "host" or not rows.any():
+    rows = step.own[(ops.kind[step.own] == Kind.COMPUTE) & (ops.stream[step.own] >= 0)]
+    if step.recorded.trace.device == "host" or not rows.size:
         return None
     streams, place = np.unique(ops.stream[rows], return_inverse=True)
     total_ns = np.bincount(place.reshape(-1), ops.end_ns[rows] - ops.start_ns[rows])

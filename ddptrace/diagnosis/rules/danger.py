@@ -74,13 +74,15 @@ def _early_ns(step: Step, ranges: Intervals) -> int | None:
     Below 0 when it starts behind it; None where there is none that is known to be one.
     """
     trace, ops = step.recorded.trace, step.recorded.trace.ops
-    mine = (step.recorded.steps.owner == step.at) & (ops.launch_ns != NEVER_NS) & ~ops.in_graph
-    backward = mine & ops.in_backward
     buckets = step.is_bucket
-    if trace.device == "host" or not backward.any() or not buckets.any():
+    if trace.device == "host" or not buckets.any():
         return None
-    behind = mine & (ops.kind == Kind.COMPUTE)
-    rows = np.flatnonzero(behind & (ops.launch_ns > ops.launch_ns[backward].max()))
+    own = step.own[(ops.launch_ns[step.own] != NEVER_NS) & ~ops.in_graph[step.own]]
+    backward = own[ops.in_backward[own]]
+    if not backward.size:
+        return None
+    behind = own[ops.kind[own] == Kind.COMPUTE]
+    rows = behind[ops.launch_ns[behind] > ops.launch_ns[backward].max()]
     rows = rows[_of_optimizer(trace, rows, ranges)]
     if not rows.size:
         return None

@@ -69,8 +69,8 @@ def _copied(basis: Basis, step: Step) -> Intervals:
         return Intervals.empty()
     copies = Intervals.union_of(ops.start_ns[rows], ops.end_ns[rows])
     first_ns, end_ns = int(copies.start[0]), int(copies.end[-1])
-    others = (step.recorded.steps.owner == step.at) & (ops.kind == Kind.COMPUTE)
-    others[rows] = False
+    compute_rows = step.own[ops.kind[step.own] == Kind.COMPUTE]
+    others = np.setdiff1d(compute_rows, rows)
     compute = Intervals.union_of(ops.start_ns[others], ops.end_ns[others])
     return copies - compute - busy.comm.clip(first_ns, end_ns)
 
@@ -80,10 +80,11 @@ def _copies(step: Step) -> NDArray[np.intp]:
     ops, launch_ns = step.recorded.trace.ops, step.calls.launch_ns[step.is_bucket]
     if not launch_ns.size:
         return np.empty(0, np.intp)
-    mine = (step.recorded.steps.owner == step.at) & ops.in_backward & (ops.kind != Kind.COMM)
-    rows = np.flatnonzero(mine & (ops.launch_ns > launch_ns.max()))
+    mine = step.own[ops.in_backward[step.own] & (ops.kind[step.own] != Kind.COMM)]
+    rows = mine[ops.launch_ns[mine] > launch_ns.max()]
     copies = _copy_codes(step.recorded.trace, np.unique(ops.name[rows]).tolist())
-    return rows[np.isin(ops.name[rows], copies)]
+    copied: NDArray[np.intp] = rows[np.isin(ops.name[rows], copies)]
+    return copied
 
 
 def _copy_codes(trace: Trace, codes: list[int]) -> list[int]:

@@ -177,8 +177,7 @@ def _bunch(step: Step) -> _Bunch | None:
     another one.
     """
     ops, busy = step.recorded.trace.ops, step.recorded.busy
-    rows = (step.recorded.steps.owner == step.at) & (ops.kind == Kind.COMPUTE) & ops.in_backward
-    rows = np.flatnonzero(rows)
+    rows = step.own[(ops.kind[step.own] == Kind.COMPUTE) & ops.in_backward[step.own]]
     if not rows.size:
         return None
     length_ns = ops.end_ns[rows] - ops.start_ns[rows]
