@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from jobs import backward, both, costs, diagnosis, forward, other
+from ranks import PAIR, comm, rank, report
 from traces import trace
 
 STEP = 100_000
@@ -99,3 +100,21 @@ def test_a_cpu_run_that_mostly_computes_is_compute_bound():
     rows = forward(0, STEP - 100), other(STEP - 100, STEP, STEP - 200, 1000, op="all_reduce")
     said = diagnosis(*both(*rows, device="host", marks=[(0, STEP)]))
     assert said.bottleneck == "compute_bound"
+
+
+@pytest.mark.parametrize(("exposed", "verdict"), [(499, "compute_bound"), (500, "unknown")])
+def test_much_exposed_communication_of_unknown_cause_is_no_compute_bound(exposed, verdict):
+    """One of two ranks is recorded: nothing tells its waiting from transfer."""
+    alone = rank(
+        0, ("compute", 0, 10_000 - exposed, 0), comm(10_000 - exposed, 10_000, 10, group=PAIR)
+    )
+    said = report(alone, world_size=2).diagnosis
+    assert said.bottleneck == verdict
+    assert ("0.50 of 10.00 ms are exposed communication" in said.headline) == (exposed == 500)
+
+
+def test_communication_that_is_exposed_is_not_called_hidden():
+    rows = ("compute", 0, 9900, 0), comm(9900, 10_000, 10, size=10**9, group=PAIR)
+    said = report(*(rank(number, *rows) for number in (0, 1))).diagnosis
+    assert said.bottleneck == "compute_bound"
+    assert "exposed communication is no more than 1.0 % of the step" in said.headline

@@ -80,6 +80,13 @@ def _doubts(a: Report, b: Report, step: Difference | None) -> Iterator[tuple[str
     sizes = a.run.world_size, b.run.world_size
     if sizes[0] != sizes[1] and None not in sizes:
         yield "other_world_size", f"A has {counted(sizes[0] or 0, 'rank')}, B {sizes[1]}"
+    ranks = _longest_rank(a), _longest_rank(b)
+    if ranks[0] != ranks[1] and None not in ranks:
+        yield (
+            "other_rank",
+            f"A's step is that of rank {ranks[0]}, B's of rank {ranks[1]}: where one rank waits "
+            "another computes, so see the table that holds each rank against itself",
+        )
     for name, report in (("A", a), ("B", b)):
         for code, words in _of_one(report):
             yield code, f"{name}: {words}"
@@ -89,6 +96,12 @@ def _doubts(a: Report, b: Report, step: Difference | None) -> Iterator[tuple[str
             f"the steps of A took {_span(a)}, those of B {_span(b)}: these overlap, so the "
             "difference may be chance",
         )
+
+
+def _longest_rank(report: Report) -> int | None:
+    """Return the rank whose median step is compared: the one on which it took longest."""
+    rows = sorted(report.diagnosis.ledger, key=lambda one: (-one.step_ns, one.rank))
+    return rows[0].rank if rows else None
 
 
 def _of_one(report: Report) -> Iterator[tuple[str, str]]:

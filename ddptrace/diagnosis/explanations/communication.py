@@ -16,8 +16,9 @@ STRAGGLER = Explanation(
     "common clock is needed. The straggler of a step is the rank with the smallest sum of waits, "
     "when the others waited longer than it did, in the median, by more than "
     f"{microseconds(NOISE_NS)} and by more than {percent(NOISE_OF_TRANSFER)} of the transfer. The "
-    "cost is the exposed waiting (no compute ran meanwhile) of the rank that waits most, its "
-    f"median over the steps. A cause is named that explains {percent(EXPLAINS)} of the delay at "
+    "cost is what the rank that waits most would have less of: exposed waiting (no compute ran "
+    "meanwhile), and the transfer that is exposed on it and not on the late rank; the median over "
+    f"the steps. A cause is named that explains {percent(EXPLAINS)} of the delay at "
     "least: the GPU computed longer (compute), the host launched nothing at the start of the step "
     "(input), or the GPU idled otherwise (host).",
     misleads="The rank with the longest collectives is not the slow one: the slow one is last and "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddptrace.diagnosis.basis import Basis
-from ddptrace.diagnosis.finding import Evidence, Finding
+from ddptrace.diagnosis.finding import VERDICT_PART, Evidence, Finding
 from ddptrace.diagnosis.ledger import PARTS
 from ddptrace.intervals import IntArray
 from ddptrace.kernels import Kind
@@ -40,10 +40,26 @@ def without_cause(basis: Basis) -> Finding:
             advice="this run does not communicate: look at the kernels of each rank alone",
         )
     share = (row.compute_ns or 0) / max(row.step_ns or 1, 1)
-    if share < BOUND_RATIO:
-        said = "no cause is large enough, and compute does not fill the step; see the ledger"
+    said = _unexplained(basis, row, share)
+    if said is not None:
         return Finding("unknown", None, [row.rank], _largest_parts(basis, row, share), said)
     return _compute(basis, row, share)
+
+
+def _unexplained(basis: Basis, row: StepMetrics, share: float) -> str | None:
+    """Return why nothing can be said of a run without a large cause; None when it computes."""
+    step_ns = row.step_ns or 0
+    found = next((one.ledger for one in basis.counted if one.row is row), None)
+    unknown_ns = 0 if found is None else found.comm_unknown_ns
+    if unknown_ns >= VERDICT_PART * step_ns > 0:
+        return (
+            f"{unknown_ns / 1e6:.2f} of {step_ns / 1e6:.2f} ms are exposed communication of which "
+            "the cause is not known: record all ranks, with host operators, so that waiting can "
+            "be told from transfer"
+        )
+    if share < BOUND_RATIO:
+        return "no cause is large enough, and compute does not fill the step; see the ledger"
+    return None
 
 
 def _largest_parts(basis: Basis, row: StepMetrics, share: float) -> list[Evidence]:
@@ -64,13 +80,14 @@ def _unknown(advice: str) -> Finding:
 def _compute(basis: Basis, row: StepMetrics, share: float) -> Finding:
     tail = _tail(basis, row)
     evidence = [Evidence("compute_ratio", share, BOUND_RATIO), *_kernels(basis, row)]
+    communication = _of_communication(row)
     if tail is not None:
         return Finding(
             code="compute_tail",
             cost_ns=None,
             ranks=[row.rank],
             evidence=[tail, *evidence],
-            advice="communication is hidden; the last kernel of backward is long, and the last "
+            advice=f"{communication}; the last kernel of backward is long, and the last "
             "bucket can only start behind it: split it, or make it faster",
         )
     return Finding(
@@ -78,8 +95,17 @@ def _compute(basis: Basis, row: StepMetrics, share: float) -> Finding:
         cost_ns=None,
         ranks=[row.rank],
         evidence=evidence,
-        advice="communication is hidden, look at the kernels: the largest are in the evidence",
+        advice=f"{communication}, look at the kernels: the largest are in the evidence",
     )
+
+
+def _of_communication(row: StepMetrics) -> str:
+    """Return that communication is hidden, or else how little of the step is exposed."""
+    hidden_ns, exposed_ns = row.hidden_comm_ns or 0, row.exposed_comm_ns or 0
+    if hidden_ns >= exposed_ns:
+        return "communication is hidden"
+    share = 100 * exposed_ns / max(row.step_ns or 1, 1)
+    return f"exposed communication is no more than {share:.1f} % of the step"
 
 
 def _longest(basis: Basis) -> StepMetrics | None:
