@@ -60,8 +60,8 @@ def test_waiting_is_a_column_where_it_is_known():
     ]
     assert "of that waiting: for another rank" in page
     alone = text(analyze(run(trace(*slow, rank=1), world_size=2)))
-    assert "waiting" not in alone
-    assert "waiting" not in text(analyze(run(trace(("compute", 0, 300)))))
+    assert "of that waiting" not in alone
+    assert "of that waiting" not in text(analyze(run(trace(("compute", 0, 300)))))
 
 
 def test_nothing_colours_a_pipe():

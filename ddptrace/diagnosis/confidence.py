@@ -77,6 +77,9 @@ def _why_not_high(basis: Basis, verdict: Finding, causes: Sequence[Finding]) -> 
     unexplained_ns = _unexplained_ns(basis, verdict)
     if unexplained_ns >= limit_ns:
         return f"{unexplained_ns / 1e6:.2f} ms of the step have no cause that could be told"
+    copies = basis.cost(lambda one: None if one.ledger is None else one.ledger.exposed_mem_ns)
+    if copies is not None and copies.ns >= limit_ns:
+        return f"{copies.ns / 1e6:.2f} ms of the step are copies that nothing hides"
     return None
 
 

@@ -11,6 +11,8 @@ Confidence: TypeAlias = Literal["high", "medium", "low"]
 
 LISTED_PART = 0.01
 """A finding is listed when it costs this part of the median step at least."""
+KERNEL = "kernel_ns: "
+"""What the metric of a kernel's time begins with; its name follows."""
 VERDICT_PART = 0.05
 """The costliest finding is the verdict when it costs this part of the median step at least."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddptrace.diagnosis.finding import Finding
+from ddptrace.diagnosis.finding import KERNEL, Finding
 from ddptrace.diagnosis.headline import of_cost
 from ddptrace.diagnosis.ledger import PARTS, Ledger
 from ddptrace.outputs.figures import ms
@@ -19,11 +19,22 @@ def confidence_line(report: Report) -> str | None:
 
 
 def finding_lines(report: Report) -> list[str]:
-    """Return a line for each finding but the verdict, which the headline tells."""
+    """Return a line for each finding but the verdict, which the headline tells; its kernels."""
     found = report.diagnosis
-    return [
-        f"finding: {_said(one, report)}" for one in found.findings if one.code != found.bottleneck
+    verdict = [one for one in found.findings if one.code == found.bottleneck]
+    others = [one for one in found.findings if one.code != found.bottleneck]
+    kernels = [line for one in verdict if (line := _kernels(one)) is not None]
+    return [*kernels, *(f"finding: {_said(one, report)}" for one in others)]
+
+
+def _kernels(one: Finding) -> str | None:
+    """Return the largest kernels that a finding has as evidence."""
+    found = [
+        f"{each.metric.removeprefix(KERNEL)} {ms(int(each.value))}"
+        for each in one.evidence
+        if each.metric.startswith(KERNEL) and each.value
     ]
+    return f"largest kernels, ms: {'; '.join(found)}" if found else None
 
 
 def _said(one: Finding, report: Report) -> str:

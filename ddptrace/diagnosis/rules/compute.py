@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddptrace.diagnosis.basis import Basis
-from ddptrace.diagnosis.finding import VERDICT_PART, Evidence, Finding
+from ddptrace.diagnosis.finding import KERNEL, VERDICT_PART, Evidence, Finding
 from ddptrace.diagnosis.ledger import PARTS
 from ddptrace.intervals import IntArray
 from ddptrace.kernels import Kind
@@ -95,7 +95,7 @@ def _compute(basis: Basis, row: StepMetrics, share: float) -> Finding:
         cost_ns=None,
         ranks=[row.rank],
         evidence=evidence,
-        advice=f"{communication}, look at the kernels: the largest are in the evidence",
+        advice=f"{communication}, look at the kernels: the largest are listed",
     )
 
 
@@ -127,7 +127,7 @@ def _place(basis: Basis, row: StepMetrics) -> tuple[Recorded, int]:
 def _kernels(basis: Basis, row: StepMetrics) -> list[Evidence]:
     recorded, at = _place(basis, row)
     return [
-        Evidence(f"kernel_ns: {one.name[:_NAME_LENGTH]}", one.total_ns, None)
+        Evidence(f"{KERNEL}{one.name[:_NAME_LENGTH]}", one.total_ns, None)
         for one in hotspots(recorded, at)
     ]
 

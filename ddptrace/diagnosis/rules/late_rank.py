@@ -8,7 +8,7 @@ from statistics import median
 from ddptrace.diagnosis.basis import Basis
 from ddptrace.diagnosis.finding import Evidence, Finding
 from ddptrace.diagnosis.ledger import Causes
-from ddptrace.metrics.stragglers import NOISE_NS
+from ddptrace.metrics.stragglers import NOISE_NS, Stragglers
 
 _ADVICE = {
     "compute": "its GPU computes longer than the others': compare its kernels, batch sizes and "
@@ -19,6 +19,15 @@ _ADVICE = {
     "cores, calls that wait for the GPU, or work that only this rank does",
     None: "nothing recorded explains it: record the hosts of all ranks, and compare this one's",
 }
+
+_ON_THE_HOST = (
+    "its host computes longer than the others': compare its load, cores and batch sizes with "
+    "another rank's"
+)
+_IN_TURN = (
+    "ranks are late in turn: look for what wanders between them, such as uneven batches, garbage "
+    "collection or other jobs on their hosts"
+)
 
 
 def straggler(basis: Basis) -> Iterator[Finding]:
@@ -51,5 +60,12 @@ def straggler(basis: Basis) -> Iterator[Finding]:
             Evidence("collectives", late.collectives, None),
             Evidence("steps_late", len(those), None),
         ],
-        advice=f"rank {late.rank} is late: {_ADVICE[late.cause]}",
+        advice=_advice(late, is_host=basis.recorded(late.rank)[0].trace.device == "host"),
     )
+
+
+def _advice(late: Stragglers, *, is_host: bool) -> str:
+    if late.pattern == "alternating":
+        return _IN_TURN
+    advice = _ON_THE_HOST if is_host and late.cause == "compute" else _ADVICE[late.cause]
+    return f"rank {late.rank} is late: {advice}"
