@@ -77,7 +77,8 @@ def test_there_is_an_example_of_each_verdict_that_a_sample_shows():
     cases = {case for case, *_ in ROWS}
     assert cases == {
         "late-compute", "slow-link", "one-bucket", "late-first-parameter", "item-in-forward",
-        "two_ranks_one_gpu", "healthy", "late-input", "late-host",
+        "two_ranks_one_gpu", "healthy", "late-input", "late-host", "input-bound",
+        "long-last-backward",
     }  # fmt: skip
     assert len(SUMS) > 25
 
@@ -96,7 +97,7 @@ def test_a_sum_in_the_page_is_right_and_made_of_numbers_of_the_page(fence, line)
 
 def test_quoted_lines_are_those_of_the_reports():
     quotes = re.findall(r"\$ ddptrace report sample_traces/([\w-]+)\n(.+)\n(.+)\n", PAGE)
-    assert len(quotes) == 7
+    assert len(quotes) == 9
     for case, headline, where in quotes:
         diagnosis = kept(case)["diagnosis"]
         assert headline.endswith("…")
