@@ -25,8 +25,11 @@ class Intervals:
         return cls(nothing, nothing)
 
     @classmethod
-    def union_of(cls, start: IntArray, end: IntArray) -> Intervals:
-        """Return the union of any half-open intervals; those without a length add nothing."""
+    def union_of(cls, start: IntArray, end: IntArray, nearest_ns: int = 1) -> Intervals:
+        """Return the union of any half-open intervals; those without a length add nothing.
+
+        Runs that are nearer to each other than `nearest_ns` become one, with the time between them.
+        """
         real = end > start
         if not real.all():
             start, end = start[real], end[real]
@@ -36,8 +39,9 @@ class Intervals:
             order = np.argsort(start, kind="stable")
             start, end = start[order], end[order]
         reach = np.maximum.accumulate(end)
-        first = np.concatenate(([True], start[1:] > reach[:-1]))
-        last = np.concatenate((first[1:], [True]))
+        first = np.ones(start.size, np.bool_)
+        np.greater_equal(start[1:], reach[:-1] + nearest_ns, out=first[1:])
+        last = np.append(first[1:], True)
         return cls(start[first], reach[last])
 
     @property
