@@ -28,3 +28,21 @@ def sums_by_code(codes: Codes, *values: IntArray) -> list[tuple[int, ...]]:
     for total, each in zip(sums, values, strict=True):
         np.add.at(total, place.reshape(-1), each)
     return list(zip(known.tolist(), calls.tolist(), *sums.tolist(), strict=True))
+
+
+def medians_by_code(codes: Codes, values: NDArray[Any], count: int) -> list[float | None]:
+    """Return the median of the values of each code below `count`; None where there is none."""
+    order = np.lexsort((values, codes))
+    calls = np.bincount(codes, minlength=count)
+    end = np.cumsum(calls)
+    has_some = calls > 0
+    # Of an even number of values it is the mean of the middle two.
+    lower, upper = (
+        values[order[(end - calls + places)[has_some]]] for places in ((calls - 1) // 2, calls // 2)
+    )
+    medians: list[float | None] = [None] * count
+    for code, median in zip(
+        np.flatnonzero(has_some).tolist(), ((lower + upper) / 2).tolist(), strict=True
+    ):
+        medians[code] = median
+    return medians
