@@ -82,8 +82,9 @@ class Intervals:
     def __sub__(self, other: Intervals) -> Intervals:
         if not len(self) or not len(other):
             return self
-        low, high = self.start[0], self.end[-1]
-        return self & other.gaps(int(low), int(high))
+        if len(self) < len(other):
+            other = self & other  # the rest of it does not matter, and is much
+        return self & other.gaps(int(self.start[0]), int(self.end[-1]))
 
     def gaps(self, start_ns: int, end_ns: int) -> Intervals:
         """Return the instants of [start_ns, end_ns) that are not in the set."""

@@ -126,8 +126,9 @@ def slowdowns(recorded: Recorded) -> list[Slowdown]:
 
 def _of_step(recorded: Recorded, position: int) -> _Compute:
     ops, own = recorded.trace.ops, recorded.steps.own(position)
-    rows = own[(ops.kind[own] == Kind.COMPUTE) & (ops.end_ns[own] > ops.start_ns[own])]
-    start_ns, end_ns = ops.start_ns[rows], ops.end_ns[rows]
+    start_ns, end_ns = ops.start_ns[own], ops.end_ns[own]
+    mine = (ops.kind[own] == Kind.COMPUTE) & (end_ns > start_ns)
+    rows, start_ns, end_ns = own[mine], start_ns[mine], end_ns[mine]
     length_ns = end_ns - start_ns
     beside_ns = recorded.busy.comm.length_in(start_ns, end_ns)
     sort = ops.name[rows] * np.int32(2) + ops.in_backward[rows]

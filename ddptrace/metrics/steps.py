@@ -89,15 +89,13 @@ class _Own:
 
 def _busy_columns(times: Busy, steps: Windows) -> dict[str, IntArray]:
     """Return for each busy time its length inside each window."""
-    work = times.compute | times.comm
     sets = {
         "compute_ns": times.compute,
         "comm_ns": times.comm,
         "hidden_comm_ns": times.hidden,
         "exposed_comm_ns": times.exposed,
         "mem_ns": times.mem,
-        "exposed_mem_ns": times.mem - work,
-        "busy_ns": work | times.mem,
+        "exposed_mem_ns": times.mem - times.compute - times.comm,
     }
     return {name: found.length_in(steps.start_ns, steps.end_ns) for name, found in sets.items()}
 
@@ -111,11 +109,12 @@ def _step(
 ) -> StepMetrics:
     start_ns, end_ns = int(steps.start_ns[position]), int(steps.end_ns[position])
     figures = {name: int(column[position]) for name, column in columns.items()}
+    busy_ns = figures["compute_ns"] + figures["exposed_comm_ns"] + figures["exposed_mem_ns"]
     compute, comm = own[Kind.COMPUTE], own[Kind.COMM]
     known: dict[str, int | float | None] = {
         **figures,
         "step_ns": end_ns - start_ns,
-        "idle_ns": end_ns - start_ns - figures["busy_ns"],
+        "idle_ns": end_ns - start_ns - busy_ns,
         "compute_span_ns": _span_ns(compute),
         "overlap_ratio": _ratio(figures["hidden_comm_ns"], figures["comm_ns"]),
         "tail_ns": _tail_ns(compute, comm),
@@ -125,7 +124,6 @@ def _step(
     mark = steps.marks[position]
     for name in _unknown(trace, mark):
         known[name] = None
-    del known["busy_ns"]
     return StepMetrics(
         rank=trace.rank,
         step=None if mark is None else mark.index,
