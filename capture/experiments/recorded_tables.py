@@ -42,10 +42,10 @@ def recorded_section(found: Json) -> str:
     lines = [_rank_line(one, rank) for one in found["recordings"] for rank in one["ranks"]]
     return (
         "## The same jobs recorded by ddptrace\n\n"
-        "Each row as a training script of its own, recorded by `ddptrace capture` with torch.profiler\n"
-        f"and, in another run, with Nsight Systems: four ranks over {found['link']}, medians over the\n"
-        "steps that count in `ddptrace report`. The recordings are in\n"
-        "[`sample_traces`](../sample_traces/README.md).\n\n" + table(header, lines)
+        "Each row as a training script of its own, recorded by `ddptrace capture` with\n"
+        "torch.profiler and, in another run, with Nsight Systems: four ranks over\n"
+        f"{found['link']}, medians over the steps that count in `ddptrace report`. The recordings\n"
+        "are in [`sample_traces`](../sample_traces/README.md).\n\n" + table(header, lines)
     )
 
 
@@ -71,10 +71,10 @@ def caps_section(links: Sequence[Json]) -> str:
     lines = [[str(cap), *(_step_at(link, cap) for link in links)] for cap in caps]
     return (
         "## The example job with other bucket caps\n\n"
-        "`train_ddp.py --size large --batch-size 16` (144 million parameters, 575 MB of gradients) on\n"
-        "four H200, each cap as a job of its own: the median of 20 steps without a profiler, of the\n"
-        "slowest rank. What `ddptrace whatif` predicts of them is in [what-if](whatif.md).\n\n"
-        + table(header, lines)
+        "`train_ddp.py --size large --batch-size 16` (144 million parameters, 575 MB of\n"
+        "gradients) on four H200, each cap as a job of its own: the median of 20 steps without a\n"
+        "profiler, of the slowest rank. What `ddptrace whatif` predicts of them is in\n"
+        "[what-if](whatif.md).\n\n" + table(header, lines)
     )
 
 
