@@ -96,7 +96,7 @@ class Report:
 
     run: RunFacts
     steps: list[StepMetrics]
-    collectives: list[Collective]
+    collectives: Sequence[Collective]
     summary: Summary
     diagnosis: Diagnosis
     timeline: Timeline | None
@@ -130,7 +130,6 @@ def report_of(measured: Measured) -> Report:
     run, base, summary, counted = measured.run, measured.base, measured.summary, measured.counted
     if not any(measured.rows):
         raise _no_steps(run)
-    collectives = collective_rows(measured.collected, measured.buckets, base)
     steps = [
         _moved(row, int(base.shift_ns(rank, number, np.array(row.start_ns))))
         for rows, (rank, number) in zip(measured.rows, measured.places, strict=True)
@@ -139,7 +138,7 @@ def report_of(measured: Measured) -> Report:
     return Report(
         run=_facts(measured),
         steps=sorted(steps, key=lambda row: (row.rank, row.start_ns)),
-        collectives=collectives,
+        collectives=collective_rows(measured.collected, measured.buckets, base),
         summary=summary,
         diagnosis=diagnose(measured),
         timeline=Timeline(
@@ -150,7 +149,7 @@ def report_of(measured: Measured) -> Report:
         ),
         whatif=None,
         stragglers=measured.stragglers,
-        buckets=bucket_list(measured.buckets, collectives, {row.step for row in counted}),
+        buckets=bucket_list(measured.buckets, measured.collected, {row.step for row in counted}),
     )
 
 
@@ -161,7 +160,7 @@ def _moved(row: StepMetrics, shift_ns: int) -> StepMetrics:
 def to_json(report: Report, *, timeline: bool = False) -> str:
     """Return the report as JSON, without its timeline unless that is asked for."""
     kept = report if timeline else replace(report, timeline=None)
-    built = msgspec.to_builtins(kept, enc_hook=list)  # the only other type is Spans
+    built = msgspec.to_builtins(kept, enc_hook=list)  # of Spans and Collectives
     ordered = {"schema": built.pop("schema")} | built
     return msgspec.json.format(msgspec.json.encode(ordered), indent=2).decode() + "\n"
 
