@@ -1,0 +1,85 @@
+"""The saved baseline: figures of one or several runs, as versioned JSON."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ddptrace.check.figures import RunFigures
+from ddptrace.errors import OutputError, RunError
+
+SCHEMA = 1
+KIND: Literal["ddptrace baseline"] = "ddptrace baseline"
+_MOST_BYTES = 1 << 28
+
+
+class _Begin(msgspec.Struct):
+    kind: str | None = None
+    schema: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What runs are held against: one run, or several of the same job."""
+
+    runs: list[RunFigures]
+    kind: Literal["ddptrace baseline"] = KIND
+    schema: int = SCHEMA
+
+
+def to_json(baseline: Baseline) -> str:
+    """Return the baseline as JSON."""
+    built = msgspec.to_builtins(baseline)
+    ordered = {"kind": built.pop("kind"), "schema": built.pop("schema")} | built
+    return msgspec.json.encode(ordered).decode() + "\n"
+
+
+def from_json(data: bytes | str) -> Baseline:
+    """Return the baseline that `to_json` wrote; RunError, without the file's name, otherwise."""
+    if len(data) > _MOST_BYTES:
+        raise RunError(f"is larger than {_MOST_BYTES >> 20} MiB, which no baseline is")
+    try:
+        begin = msgspec.json.decode(data, type=_Begin)
+        if begin.kind != KIND:
+            raise RunError("is no baseline; write one with ddptrace check RUN --save-baseline FILE")
+        if begin.schema != SCHEMA:
+            raise RunError(
+                f"is a baseline of schema {begin.schema}, and this ddptrace reads {SCHEMA}; "
+                "save it again with this version"
+            )
+        found = msgspec.json.decode(data, type=Baseline)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise RunError(f"is no baseline, or is damaged ({error}); save it again") from error
+    if not any(run.is_usable for run in found.runs):
+        raise RunError("is a baseline without the time of any step; save it again")
+    return found
+
+
+def read(path: Path) -> Baseline:
+    """Return the baseline in a file; RunError, in one line, when there is none."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        return from_json(data)
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error.strerror}") from error
+    except RunError as error:
+        raise RunError(f"{path}: {error}") from error
+
+
+def save(baseline: Baseline, path: Path) -> None:
+    """Write a baseline whole or not at all; OutputError when that fails."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_text(to_json(baseline), encoding="utf-8")
+        new.replace(path)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
+        with suppress(OSError):
+            new.unlink()
