@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import sqlite3
+import tempfile
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -327,38 +328,59 @@ def test_a_name_of_any_characters_is_that_files_name(tmp_path, name):
     assert [each.name for each in tmp_path.iterdir()] == [name]
 
 
-def _as_read_only(monkeypatch):
-    """Make SQLite behave as in a folder that may not be written, which root may always."""
-    whole = sqlite3.connect
-
-    class WithoutSharedMemory(sqlite3.Connection):
-        def execute(self, query, *values):
-            if query.startswith("select"):
-                raise sqlite3.OperationalError("unable to open database file")
-            return super().execute(query, *values)
-
-    def connect(where, **options):
-        if "immutable" in where:
-            return whole(where, **options)
-        return whole(where, factory=WithoutSharedMemory, **options)
-
-    monkeypatch.setattr(store.sqlite3, "connect", connect)
+def _as_nobody(path, sender):
+    """Read and write a history as one who may not write; root becomes another user first."""
+    if os.geteuid() == 0:
+        os.setuid(65534)
+    for attempt in (_count, _add):
+        try:
+            sender.send(attempt(path))
+        except HistoryError as error:
+            sender.send(str(error))
 
 
-def test_a_history_in_a_read_only_folder_is_read_while_no_log_is_beside_it(path, monkeypatch):
-    history(path, 10)
-    _as_read_only(monkeypatch)
+def _count(path):
     with reading(path) as database:
-        assert len(stored_runs(database)) == 1
-    Path(f"{path}-wal").touch()
-    assert "cannot be opened" in refused(path)
+        return len(stored_runs(database))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_history_that_may_not_be_written_is_one_line(path):
-    history(path, 10)
-    path.chmod(0o444)
-    assert "may not be written" in refused(path, writing)
+def _add(path):
+    history(path, 11)
+    return "written"
+
+
+def _tried_as_nobody(path):
+    receiver, sender = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=_as_nobody, args=(path, sender))
+    child.start()
+    child.join()
+    return receiver.recv(), receiver.recv()
+
+
+@pytest.mark.parametrize(("folder_mode", "file_mode"), [(0o555, 0o444), (0o555, 0o666)])
+def test_a_history_in_a_read_only_folder_is_read_while_no_log_is_beside_it(folder_mode, file_mode):
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own is closed to other users
+        path = history(Path(folder) / "history.db", 10)
+        path.chmod(file_mode)
+        Path(folder).chmod(folder_mode)
+        count, message = _tried_as_nobody(path)
+        assert (count, message.startswith(f"{path}: ")) == (1, True)
+        Path(folder).chmod(0o755)
+        Path(f"{path}-wal").touch(0o600)
+        Path(folder).chmod(folder_mode)
+        message, _ = _tried_as_nobody(path)
+        assert message.startswith(f"{path}: ")
+        Path(folder).chmod(0o755)
+
+
+def test_a_history_that_may_not_be_written_is_one_line():
+    with tempfile.TemporaryDirectory() as folder:
+        path = history(Path(folder) / "history.db", 10)
+        Path(folder).chmod(0o777)
+        path.chmod(0o444)
+        assert _tried_as_nobody(path) == (
+            1, f"{path}: may not be written here; change its permissions, or name another file"
+        )  # fmt: skip
 
 
 # --- where there is no write-ahead log ---

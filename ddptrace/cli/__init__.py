@@ -13,6 +13,7 @@ from ddptrace.cli.capture import PassOn, capture, doctor
 from ddptrace.cli.compare import compare
 from ddptrace.cli.explain import explain
 from ddptrace.cli.export import export
+from ddptrace.cli.history import commands as history
 from ddptrace.cli.merge import merge
 from ddptrace.cli.report import report
 from ddptrace.errors import DdptraceError
@@ -31,6 +32,7 @@ app.command("explain")(explain)
 app.command("compare")(compare)
 app.command("export")(export)
 app.command("merge")(merge)
+app.add_typer(history, name="history")
 app.command("doctor", cls=PassOn)(doctor)
 
 

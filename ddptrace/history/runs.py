@@ -15,6 +15,7 @@ from sqlite_utils import Database
 from ddptrace import __version__
 from ddptrace.check.baseline import Baseline, from_json, to_json
 from ddptrace.check.figures import STEP, Fact, RunFigures, Series, Source, longest
+from ddptrace.diagnosis.ledger import Ledger
 from ddptrace.errors import HistoryError, RunError
 from ddptrace.history.revision import Revision
 from ddptrace.history.schema import FIGURES, LEDGER
@@ -126,6 +127,14 @@ def stored_runs(database: Database, choice: Choice = ALL) -> list[StoredRun]:
     ]
 
 
+def stored_run(database: Database, number: int) -> StoredRun:
+    """Return the run with a number; HistoryError when there is none."""
+    for run in stored_runs(database):
+        if run.number == number:
+            return run
+    raise _no_run(number)
+
+
 def figures_of(database: Database, numbers: Sequence[int]) -> list[RunFigures]:
     """Return what runs are held against, in the order of their numbers given."""
     return [_figures(database, number) for number in numbers]
@@ -139,13 +148,33 @@ def rank_rows(database: Database, number: int) -> list[dict[str, Any]]:
     ]
 
 
+def slowest_ledgers(database: Database) -> dict[int, Ledger]:
+    """Return of each run that has ledgers the one of the rank on which the step took longest."""
+    names = ", ".join(f"max(ledger_step_ns) as {LEDGER[0]}" if name == LEDGER[0] else name
+                      for name in LEDGER)
+    query = (
+        f"select run_id, rank, ledger_step, {names} from ranks where ledger_step_ns is not null "
+        "group by run_id"  # of the row with the largest step, by SQLite's rule for bare columns
+    )
+    return {row["run_id"]: _ledger(row) for row in database.query(query)}
+
+
+def _ledger(row: dict[str, Any]) -> Ledger:
+    parts = {name.removeprefix("ledger_"): row[name] for name in LEDGER}
+    return Ledger(rank=row["rank"], step=row["ledger_step"], **parts)
+
+
 def _figures(database: Database, number: int) -> RunFigures:
     for row in database.query("select document from runs where id = ?", [number]):
         try:
             return from_json(row["document"]).runs[0]
         except RunError as error:
             raise HistoryError(f"run {number} of the history cannot be read: {error}") from error
-    raise HistoryError(f"the history has no run {number}; `ddptrace history list` tells which")
+    raise _no_run(number)
+
+
+def _no_run(number: int) -> HistoryError:
+    return HistoryError(f"the history has no run {number}; `ddptrace history list` tells which")
 
 
 def _stored(row: dict[str, Any], tags: list[Any], ranks: list[Any]) -> StoredRun:

@@ -131,7 +131,7 @@ def _connected_to_read(path: Path) -> sqlite3.Connection:
         connection.execute("select count(*) from sqlite_master").fetchone()
     except sqlite3.DatabaseError as error:
         connection.close()
-        if _is_unopenable(error) and not Path(f"{path}-wal").exists():
+        if _is_forbidden(error) and not Path(f"{path}-wal").exists():
             # The log's memory cannot be made in a folder that is read-only, and there is no log.
             return sqlite3.connect(
                 f"{_uri(path, 'ro')}&immutable=1", uri=True, isolation_level=None
@@ -194,8 +194,8 @@ def _is_busy(error: sqlite3.Error) -> bool:
     return "locked" in str(error) or "busy" in str(error)
 
 
-def _is_unopenable(error: sqlite3.Error) -> bool:
-    return "unable to open" in str(error)
+def _is_forbidden(error: sqlite3.Error) -> bool:
+    return "unable to open" in str(error) or "readonly" in str(error)
 
 
 @contextmanager
@@ -216,6 +216,6 @@ def _why(error: sqlite3.Error) -> str:
         return f"is damaged ({told}); restore it from a copy"
     if "readonly" in told:
         return "may not be written here; change its permissions, or name another file"
-    if _is_unopenable(error):
+    if "unable to open" in told:
         return "cannot be opened; see its permissions and those of its folder"
     return f"cannot be used: {told}"
