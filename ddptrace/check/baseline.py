@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from ddptrace.errors import OutputError, RunError
 SCHEMA = 1
 KIND: Literal["ddptrace baseline"] = "ddptrace baseline"
 _MOST_BYTES = 1 << 28
+_MOST_BEFORE = 512
+_START = rb'[\s\ufeff]*\{\s*"kind"\s*:\s*"ddptrace baseline"'
 
 
 class _Begin(msgspec.Struct):
@@ -58,6 +61,15 @@ def from_json(data: bytes | str) -> Baseline:
     if not any(run.is_usable for run in found.runs):
         raise RunError("is a baseline without the time of any step; save it again")
     return found
+
+
+def is_one(path: Path) -> bool:
+    """Tell from its first bytes whether a file is a baseline, of whatever schema."""
+    try:
+        with path.open("rb") as file:
+            return re.match(_START, file.read(_MOST_BEFORE)) is not None
+    except (OSError, ValueError):  # the latter from a name with a NUL
+        return False
 
 
 def read(path: Path) -> Baseline:

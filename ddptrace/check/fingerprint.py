@@ -25,15 +25,18 @@ _NAMES = (
 _USUAL_VERSIONS = ("torch", "cuda", "nccl", "driver", "python")
 
 
-def of_report(report: Report) -> dict[str, Fact]:
-    """Return the fingerprint of a run of which a report tells; what is not known is not there."""
+def of_report(report: Report, ranks: list[int]) -> dict[str, Fact]:
+    """Return the fingerprint of a run of which a report tells; what is not known is not there.
+
+    `ranks` are those of which steps count.
+    """
     run = report.run
     sizes = [bucket.size_bytes for bucket in report.buckets if bucket.size_bytes is not None]
     return _known(
         {
             "gpu": run.device,
             "world_size": run.world_size,
-            "ranks": run.ranks,
+            "ranks": ranks,
             "backend": run.backend,
             "measured": run.measured,
             **_versions(run.versions),
@@ -46,10 +49,10 @@ def of_report(report: Report) -> dict[str, Fact]:
     )
 
 
-def of_run(run: Run, report: Report) -> dict[str, Fact]:
+def of_run(run: Run, report: Report, ranks: list[int]) -> dict[str, Fact]:
     """Return the fingerprint of a run: that of its report, and the GPUs of all its ranks."""
     told = [trace.facts.device_name for trace in run.traces]
-    return of_report(report) | _known({"gpu": _gpus(told) or report.run.device})
+    return of_report(report, ranks) | _known({"gpu": _gpus(told) or report.run.device})
 
 
 def of_manifest(manifest: Manifest, ranks: Sequence[int]) -> dict[str, Fact]:

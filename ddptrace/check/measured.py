@@ -16,7 +16,7 @@ from ddptrace.metrics.summary import kept_rows
 from ddptrace.model import Manifest, Run
 from ddptrace.report import Report, report_of
 
-_MOST_KERNELS = 40
+_MOST_KERNELS = 200
 _NAME_LENGTH = 200
 _OF_TRANSFER = ("bucket_schedule", "comm_bandwidth", "comm_latency", "comm_unknown", "straggler")
 _OF_IDLE = ("input_stall", "sync_wait", "launch_bound", "idle_unknown")
@@ -44,7 +44,7 @@ def _of_run(run: Run, name: str) -> RunFigures:
     kept = [one for rows in found for one in rows if id(one.row) in counted]
     return RunFigures(
         name=name,
-        fingerprint=fingerprint.of_run(run, report),
+        fingerprint=fingerprint.of_run(run, report, _ranks(measured.counted)),
         recorded=_series((one.row, _all_values(one)) for one in kept),
         timed=[] if run.manifest is None else timed_series(run.manifest, run.ranks),
         ledgers=_ledgers(report),
@@ -62,12 +62,17 @@ def _of_report(report: Report, name: str) -> RunFigures:
     kept = kept_rows(list(by_rank.values()))
     return RunFigures(
         name=name,
-        fingerprint=fingerprint.of_report(report),
+        fingerprint=fingerprint.of_report(report, _ranks(kept)),
         recorded=_series((row, _values(row)) for row in kept),
         ledgers=_ledgers(report),
         buckets=_buckets(report),
         notes=_notes(report),
     )
+
+
+def _ranks(rows: Iterable[StepMetrics]) -> list[int]:
+    """Return the ranks that count: of one that was not read whole nothing does."""
+    return sorted({row.rank for row in rows})
 
 
 def timed_series(manifest: Manifest, ranks: Iterable[int] | None = None) -> list[Series]:
@@ -149,5 +154,6 @@ def _buckets(report: Report) -> list[BucketTime]:
 
 def _notes(report: Report) -> list[str]:
     """Return what to know of a run's figures before they are believed."""
-    codes = ("recording_slowed_run", "partial_rank", "missing_ranks")
-    return [warning.message for warning in report.run.warnings if warning.code in codes]
+    codes = ("no_step_marks", "recording_slowed_run", "partial_rank", "missing_ranks")
+    found = [warning for warning in report.run.warnings if warning.code in codes]
+    return [one.message if one.rank is None else f"rank {one.rank}: {one.message}" for one in found]

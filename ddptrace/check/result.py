@@ -40,6 +40,8 @@ class Steps:
 class LimitResult:
     """One limit and how it went: `limit` is its text, `reason` says the outcome in a sentence.
 
+    Of `limit_percent` (as decimals) and `limit_ns` one is stated, and the other None.
+
     `rank` is None for the rank on which the metric is largest. `source` is None where no steps
     could be compared. The change is current − baseline; `change_ratio` is None from a baseline of
     zero. `allowed_ns` is the largest change that passes, the floor included. `p_value` is of
@@ -51,19 +53,24 @@ class LimitResult:
     rank: int | None
     outcome: Outcome
     reason: str
-    source: Source | None
-    baseline_ns: int | None
-    current_ns: int | None
-    change_ns: int | None
-    change_ratio: float | None
-    interval: Interval | None
-    limit_ratio: str | None
-    limit_ns: int | None
     floor_ns: int
-    allowed_ns: int | None
-    baseline: Steps
-    current: Steps
+    limit_percent: str | None = None
+    limit_ns: int | None = None
+    source: Source | None = None
+    baseline_ns: int | None = None
+    current_ns: int | None = None
+    change_ns: int | None = None
+    change_ratio: float | None = None
+    interval: Interval | None = None
+    allowed_ns: int | None = None
+    baseline: Steps = Steps(0, 0)
+    current: Steps = Steps(0, 0)
     p_value: float | None = None
+
+    @property
+    def place(self) -> str:
+        """The metric, and the rank where one was chosen."""
+        return self.metric if self.rank is None else f"{self.metric} of rank {self.rank}"
 
 
 @dataclass(frozen=True, slots=True)
