@@ -17,6 +17,16 @@ LENGTH = 60
 STEP_NS = 10_000_000
 LIMIT = Fraction(3, 100)
 
+DRIFTS = (
+    (0.01, 10, 0),
+    (0.01, 10, 20),
+    (0.005, 20, 0),
+    (0.005, 20, 20),
+    (0.002, 40, 0),
+    (0.001, 50, 0),
+)
+"""Growth a run, over how many runs, after how many flat ones."""
+
 Noise = Callable[[np.random.Generator, int], np.ndarray]
 
 
@@ -86,9 +96,7 @@ def tables() -> Iterator[str]:
     yield ""
     yield "| drift | spread 0.5 % | 1 % | 2 % |"
     yield "| --- | --- | --- | --- |"
-    for growth, count, flat in (
-        (0.01, 10, 0), (0.01, 10, 20), (0.005, 20, 0), (0.005, 20, 20), (0.002, 40, 0), (0.001, 50, 0),
-    ):  # fmt: skip
+    for growth, count, flat in DRIFTS:
         parts = [
             f"{detected(independent, spread, growth, count, flat):.0%}"
             for spread in (0.005, 0.01, 0.02)

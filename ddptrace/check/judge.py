@@ -90,6 +90,21 @@ def check(
     )
 
 
+def with_more(result: CheckResult, more: Sequence[LimitResult], rules: Rules) -> CheckResult:
+    """Return a result with the outcome of further limits."""
+    limits = [*result.limits, *more]
+    forbidding = [one for one in result.differences if is_unlike(one)]
+    outcome = _outcome(limits, forbidding)
+    return replace(
+        result,
+        outcome=outcome,
+        exit_code=_exit_code(outcome, rules.inconclusive),
+        headline=headline(outcome, limits, forbidding),
+        limits=limits,
+        next_steps=next_steps(outcome, limits, forbidding),
+    )
+
+
 def unlike(
     baseline: Sequence[RunFigures], current: Sequence[RunFigures], allowed: Collection[str]
 ) -> list[FactDifference]:

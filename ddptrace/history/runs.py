@@ -24,17 +24,21 @@ from ddptrace.wording import one_line
 
 _RUN = (
     "select id, added_at, name, commit_id, branch, fingerprint, step_ns, counted_steps, "
-    "timed_step_ns, timed_steps, tool from runs"
+    "timed_step_ns, timed_steps, tool, starts_anew from runs"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A run to be added, and what is told of it."""
+    """A run to be added, and what is told of it.
+
+    One that `starts_anew` is not compared with earlier ones, nor is any later one.
+    """
 
     figures: RunFigures
     revision: Revision
     tags: tuple[str, ...] = ()
+    starts_anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class StoredRun:
     timed_step_ns: int | None
     timed_steps: int
     tool: str
+    starts_anew: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +97,21 @@ def add(writer: Writer, entry: Entry) -> Added:
     """
     with writer.transaction() as database:
         digest = digest_of(entry.figures)
-        there = list(database.query("select id from runs where digest = ?", [digest]))
-        if there:
-            return Added(int(there[0]["id"]), is_new=False)
+        there = number_of(database, digest)
+        if there is not None:
+            return Added(there, is_new=False)
         number = _insert(database, "runs", _run_row(entry, digest))
         for tag in dict.fromkeys(entry.tags):
             _insert(database, "tags", {"run_id": number, "tag": one_line(tag)})
         for row in _rank_rows(entry.figures):
             _insert(database, "ranks", {"run_id": number} | row)
         return Added(number, is_new=True)
+
+
+def number_of(database: Database, digest: str) -> int | None:
+    """Return the number of the run with a digest; None when it is not in the history."""
+    rows = list(database.query("select id from runs where digest = ?", [digest]))
+    return int(rows[0]["id"]) if rows else None
 
 
 def digest_of(figures: RunFigures) -> str:
@@ -150,8 +161,9 @@ def rank_rows(database: Database, number: int) -> list[dict[str, Any]]:
 
 def slowest_ledgers(database: Database) -> dict[int, Ledger]:
     """Return of each run that has ledgers the one of the rank on which the step took longest."""
-    names = ", ".join(f"max(ledger_step_ns) as {LEDGER[0]}" if name == LEDGER[0] else name
-                      for name in LEDGER)
+    names = ", ".join(
+        f"max(ledger_step_ns) as {LEDGER[0]}" if name == LEDGER[0] else name for name in LEDGER
+    )
     query = (
         f"select run_id, rank, ledger_step, {names} from ranks where ledger_step_ns is not null "
         "group by run_id"  # of the row with the largest step, by SQLite's rule for bare columns
@@ -192,6 +204,7 @@ def _stored(row: dict[str, Any], tags: list[Any], ranks: list[Any]) -> StoredRun
         tags=tags,
         ranks=ranks,
         fingerprint=fingerprint,
+        starts_anew=bool(row["starts_anew"]),
         **known,
     )
 
@@ -234,6 +247,7 @@ def _run_row(entry: Entry, digest: str) -> dict[str, Any]:
         "timed_step_ns": _longest_ns(figures, "timed"),
         "timed_steps": len(longest(figures.timed, STEP)),
         "tool": __version__,
+        "starts_anew": entry.starts_anew,
         "document": to_json(Baseline([replace(figures, name=one_line(figures.name))])),
     }
 

@@ -55,7 +55,12 @@ def _first(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-_STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_first,)
+def _second(connection: sqlite3.Connection) -> None:
+    """Let a run begin anew: those before it are no longer compared with those after."""
+    connection.execute("alter table runs add column starts_anew integer not null default 0")
+
+
+_STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_first, _second)
 
 VERSION = len(_STEPS)
 """SQLite's `user_version` of a history as this version of ddptrace writes it."""
