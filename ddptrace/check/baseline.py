@@ -18,7 +18,8 @@ SCHEMA = 1
 KIND: Literal["ddptrace baseline"] = "ddptrace baseline"
 _MOST_BYTES = 1 << 28
 _MOST_BEFORE = 512
-_START = rb'[\s\ufeff]*\{\s*"kind"\s*:\s*"ddptrace baseline"'
+_MARK = b"\xef\xbb\xbf"  # some editors put it before UTF-8
+_START = re.compile(rb'\s*\{\s*"kind"\s*:\s*"ddptrace baseline"')
 
 
 class _Begin(msgspec.Struct):
@@ -67,7 +68,7 @@ def is_one(path: Path) -> bool:
     """Tell from its first bytes whether a file is a baseline, of whatever schema."""
     try:
         with path.open("rb") as file:
-            return re.match(_START, file.read(_MOST_BEFORE)) is not None
+            return _START.match(file.read(_MOST_BEFORE).removeprefix(_MARK)) is not None
     except (OSError, ValueError):  # the latter from a name with a NUL
         return False
 
@@ -77,7 +78,7 @@ def read(path: Path) -> Baseline:
     try:
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
-        return from_json(data)
+        return from_json(data.removeprefix(_MARK))
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error.strerror}") from error
     except RunError as error:

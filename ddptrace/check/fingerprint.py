@@ -11,7 +11,7 @@ from ddptrace.check.result import FactDifference
 from ddptrace.compare.cautions import slow_switches
 from ddptrace.compare.facts import figures_from, profilers, version_of
 from ddptrace.errors import UsageError
-from ddptrace.model import Manifest, Run
+from ddptrace.model import Manifest, RankFacts, Run
 from ddptrace.report import Report
 from ddptrace.wording import one_line
 
@@ -66,8 +66,15 @@ def of_manifest(manifest: Manifest, ranks: Sequence[int]) -> dict[str, Fact]:
             "backend": next((facts.backend for facts in told if facts.backend), None),
             **_versions(manifest.versions),
             "step_mark": _step_mark(manifest.options),
+            "buckets": next((sizes for facts in told if (sizes := _bucket_sizes(facts))), None),
         }
     )
+
+
+def _bucket_sizes(facts: RankFacts) -> list[int]:
+    """Return the buckets that DDP's modules have now, in their order."""
+    now = [module.rebuilt_bucket_bytes or module.initial_bucket_bytes for module in facts.ddp]
+    return [size for sizes in now for size in sizes]
 
 
 def _gpus(told: Sequence[str | None]) -> str | None:

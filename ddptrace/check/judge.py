@@ -182,13 +182,14 @@ def _verdict(
     change = after - before
     if change <= limit.allowed_ns(before):
         return "pass", _why_passed(limit, before, change)
-    grew = percent(change / before) if before else "from nothing"
+    grew = f"{before / 1e6:.2f} to {after / 1e6:.2f} ms"
+    grew += f" ({percent(change / before)})" if before else ""
     if not statistics.excludes_no_change(interval):
         return "inconclusive", (
             f"{grew} is more than the limit, and the steps vary so much that it may be no change"
         )
-    of_nothing = "" if before else ", of which no percentage can be told: the floor decides"
-    return "regression", f"{grew} is more than the limit, and more than chance{of_nothing}"
+    of_nothing = "" if before else " (from zero there is no percentage: the time decides)"
+    return "regression", f"{grew} is more than the limit{of_nothing}, and more than chance"
 
 
 def _why_passed(limit: Limit, before: int, change: int) -> str:

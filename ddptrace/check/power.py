@@ -30,6 +30,7 @@ def power_of(
     passes = float(limit.allowed_ns(before)) / before if before else 0.0
     here = statistics.detectable_ratio(first.runs, second.runs, passes)
     yield Power(str(limit), first.steps, second.steps, here)
-    for steps in _STEPS if here is not None else ():
+    others = [steps for steps in _STEPS if not steps == first.steps == second.steps]
+    for steps in others if here is not None else ():
         growth = statistics.detectable_with(first.runs, second.runs, passes, steps)
         yield Power(str(limit), steps, steps, growth)

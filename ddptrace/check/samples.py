@@ -112,7 +112,11 @@ def _no_common_source(baseline: Sequence[RunFigures], current: Sequence[RunFigur
     said = []
     for side, runs in (("baseline", baseline), ("current run", current)):
         sources: tuple[Source, ...] = ("recorded", "timed")
-        told = [_WORDS[source] for source in sources if _of(runs, source)]
+        told = [
+            f"{_WORDS[source]} of {of_ranks({one.rank for one in found})}"
+            for source in sources
+            if (found := _of(runs, source))
+        ]
         said.append(f"the {side} has {' and '.join(told) or 'no step that counts'}")
     return ", ".join(said)
 

@@ -40,11 +40,12 @@ def read_csv(path: Path) -> RunFigures:
     if len(data) > _MOST_BYTES:
         raise RunError(f"{where}: is larger than {_MOST_BYTES >> 20} MiB; keep fewer steps")
     try:
-        return RunFigures(name=where, timed=_from_text(data.decode("utf-8-sig")))
+        series = _from_text(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise RunError(f"{where}: is no CSV file: it is no text") from error
     except (RunError, csv.Error) as error:
         raise RunError(f"{where}: {error}") from error
+    return RunFigures(name=where, timed=series)
 
 
 def _from_text(text: str) -> list[Series]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ddptrace.cli.check_inputs import Reading, all_figures
+from ddptrace.cli.check_inputs import Reading, all_figures, baseline_figures
 from ddptrace.cli.inputs import CommKernel, Jobs, Ranks, StepRange
 from ddptrace.cli.terminal import stdout_destination, write
 from ddptrace.errors import UsageError
@@ -75,7 +75,7 @@ def check(
         raise UsageError(
             "give --baseline with what to hold the run against, or --save-baseline to begin"
         )
-    held_against = all_figures(baseline or [], reading)
+    held_against = baseline_figures(baseline or [], reading)
     current = all_figures(places, reading)
     code = 0
     if baseline:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ddptrace.cli.inputs import read
 from ddptrace.cli.saved import saved_report
-from ddptrace.errors import RunError, SavedReportError
+from ddptrace.errors import RunError, SavedReportError, TraceFileError
 
 if TYPE_CHECKING:
     from ddptrace.check.figures import RunFigures  # numpy behind it would slow `--help` down
@@ -37,6 +37,16 @@ class Reading:
 def all_figures(places: list[str], reading: Reading) -> list[RunFigures]:
     """Return the figures of all runs that some places name, in their order."""
     return [one for place in places for one in figures_at(place, reading)]
+
+
+def baseline_figures(places: list[str], reading: Reading) -> list[RunFigures]:
+    """Return the figures of all runs that are a baseline, in their order."""
+    try:
+        return all_figures(places, reading)
+    except TraceFileError as error:
+        raise RunError(
+            f"{error} (--baseline takes what --save-baseline wrote, or a run)"
+        ) from error
 
 
 def figures_at(place: str, reading: Reading) -> list[RunFigures]:
