@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from ddptrace.cli.inputs import CommKernel, Jobs, Partial, Ranks, StepRange, read
+from ddptrace.cli.check_inputs import Reading, figures_at
+from ddptrace.cli.inputs import CommKernel, Jobs, Ranks, StepRange
 from ddptrace.cli.terminal import stdout_destination, write
 from ddptrace.errors import HistoryError, RunError, UsageError
-from ddptrace.wording import of_ranks, one_line
+from ddptrace.wording import one_line
 
 if TYPE_CHECKING:
-    from ddptrace.check.figures import RunFigures
     from ddptrace.history.runs import Choice  # numpy behind it would slow `--help` down
 
 Db: TypeAlias = Annotated[
@@ -45,7 +45,8 @@ def add(
         str,
         typer.Argument(
             metavar="RUN",
-            help="A run's folder, a trace file, a glob pattern in quotes, or a saved report.",
+            help="A run's folder, a trace, a glob pattern in quotes, a saved report or baseline, "
+            "or a CSV file of step times.",
         ),
     ],
     db: Db,
@@ -61,16 +62,20 @@ def add(
         list[str] | None,
         typer.Option("--tag", metavar="TAG", help="A word to find the run by. May be repeated."),
     ] = None,
+    new_start: Annotated[
+        bool,
+        typer.Option("--new-start", help="From here on earlier runs are not compared with."),
+    ] = False,
     ranks: Ranks = None,
     comm_kernel: CommKernel = None,
     step_range: StepRange = None,
-    partial: Partial = False,
     jobs: Jobs = None,
 ) -> None:
     """Add a run, with all of its ranks or not at all; make the database if there is none.
 
     When it is said to be added, it is on the disk. A run that is there already is not added again.
-    Several jobs may add at once. Exit codes: 0 added, or there already; 2 bad input.
+    Of a rank that could not be read whole nothing is added, which is noted. Several jobs may add at
+    once. Exit codes: 0 added, or there already; 2 bad input.
     """
     from ddptrace.history.revision import revision
     from ddptrace.history.runs import Entry
@@ -80,13 +85,20 @@ def add(
     check_place(db)
     if not all(tag.strip() for tag in tags or ()):
         raise UsageError("--tag: a tag without a character finds nothing; leave it out")
-    figures = _figures(run, ranks, comm_kernel, step_range, jobs, partial=partial)
+    found = figures_at(run, Reading(ranks, comm_kernel, step_range, jobs))
+    for figures in found:
+        if not figures.is_usable:
+            raise RunError(f"{one_line(run)}: has no usable step, so there is nothing to add")
+        for note in figures.notes:
+            sys.stderr.write(f"note: {one_line(note)}\n")
+    of = revision(commit, branch)
     with writing(db) as writer:
         if writer.notice:
             sys.stderr.write(f"{writer.notice}\n")
-        added = put(writer, Entry(figures, revision(commit, branch), tuple(tags or ())))
-    said = "added" if added.is_new else "nothing added: the same steps are there already"
-    write("-", f"{said} as run {added.number} of {one_line(db)}\n")
+        for figures in found:
+            added = put(writer, Entry(figures, of, tuple(tags or ()), starts_anew=new_start))
+            said = "added" if added.is_new else "nothing added: the same steps are there already"
+            write("-", f"{said} as run {added.number} of {one_line(db)}\n")
 
 
 @commands.command("list")
@@ -176,27 +188,3 @@ def _choice(branch: str | None, tags: list[str] | None) -> Choice:
     from ddptrace.history.runs import Choice
 
     return Choice(branch, tuple(tags or ()))
-
-
-def _figures(
-    place: str,
-    ranks: str | None,
-    comm_kernel: list[str] | None,
-    step_range: str | None,
-    jobs: int | None,
-    *,
-    partial: bool,
-) -> RunFigures:
-    """Return the figures of a run, or of a saved report; RunError when it has no usable step."""
-    from ddptrace.check.measured import figures_of
-
-    run = read([place], ranks, comm_kernel, step_range, jobs)
-    found = figures_of(run, place)
-    if run.partial_ranks and not partial:
-        raise RunError(
-            f"{one_line(place)}: {of_ranks(run.partial_ranks)} could not be read whole; "
-            "--partial adds the run without"
-        )
-    if not found.is_usable:
-        raise RunError(f"{one_line(place)}: has no usable step, so there is nothing to add")
-    return found

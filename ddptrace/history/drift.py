@@ -27,6 +27,8 @@ RISK = 0.001
 _LENGTHS = (10, 20, MOST_RUNS)
 _FEW = 15
 _MOST_ALIKE = 0.9
+_OUTLIER = 4.0  # × the median deviation: one slow run says nothing of how runs follow each other
+_FAR_ABOVE = 6.0
 
 Floats = NDArray[np.float64]
 
@@ -98,7 +100,11 @@ def _dependence(numbers: Floats) -> float:
     first, second = np.triu_indices(count, 1)
     slope = float(np.median(_differences(numbers) / (second - first)))
     off = numbers - slope * np.arange(count)
-    off = np.argsort(np.argsort(off, kind="stable"), kind="stable").astype(np.float64)
+    off -= np.median(off)
+    usual = float(np.median(np.abs(off)))
+    if usual * _FAR_ABOVE <= abs(slope) * (count - 1):
+        return 1.0  # so far goes no noise: what is left is the shape of the trend
+    off = np.clip(off, -_OUTLIER * usual, _OUTLIER * usual)
     off -= off.mean()
     found = float((off[1:] * off[:-1]).sum() / (off * off).sum())
     # A short series shows too little of it (Marriott and Pope 1954).

@@ -72,7 +72,7 @@ def check_against(past: Past, current: Sequence[RunFigures], rules: Rules) -> Ch
     return replace(
         whole,
         growth=_growth(result, found, current),
-        notes=[*whole.notes, *_notes(past, current, found)],
+        notes=[*whole.notes, *_notes(past, current)],
         next_steps=_other_steps(whole),
     )
 
@@ -247,13 +247,13 @@ def _reason(drift: Drift, first: Sequence[int], *, drifted: bool) -> str:
     )
 
 
-def _notes(past: Past, current: Sequence[RunFigures], found: Sequence[_Drifted]) -> Iterator[str]:
+def _notes(past: Past, current: Sequence[RunFigures]) -> Iterator[str]:
     used = past.numbers[-past.window :]
     left_out = f"; {counted(past.unlike, 'run')} left out, unlike this one" if past.unlike else ""
     yield (
         f"the baseline is the median of {counted(len(used), 'comparable run')} of the history "
         f"({ranges(used)}){left_out}"
     )
-    if not found:
-        there = len(past.numbers) + len(current)
+    there = len(past.runs) + len(current)
+    if there < FEWEST_RUNS:
         yield f"drift is looked for over {FEWEST_RUNS} runs and more; there are {there}"

@@ -42,12 +42,17 @@ def render(result: CheckResult, destination: Destination) -> str:
     console.print(Text(result.headline, style=_STYLES[result.outcome]))
     if any(one.current_ns is not None for one in result.limits):
         _print_limits(console, result.limits)
-    if result.growth is not None and any(_is_above(one) for one in result.limits):
-        _print_growth(console, result.growth)
+    if (grown := shown_growth(result)) is not None:
+        _print_growth(console, grown)
     _print_power(console, result.power)
     _print_notes(console, result)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]  # a StringIO
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def shown_growth(result: CheckResult) -> Growth | None:
+    """Return which part grew, where a metric grew by more than its limit."""
+    return result.growth if any(_is_above(one) for one in result.limits) else None
 
 
 def _is_above(one: LimitResult) -> bool:

@@ -6,7 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ddptrace.check.result import CheckResult, LimitResult, Outcome
-from ddptrace.outputs.check import change_words, growth_rows, interval_words, limit_words, side_line
+from ddptrace.outputs.check import (
+    change_words,
+    growth_rows,
+    interval_words,
+    limit_words,
+    shown_growth,
+    side_line,
+)
 from ddptrace.outputs.figures import UNKNOWN, ms
 from ddptrace.wording import one_line
 
@@ -32,12 +39,11 @@ def _lines(result: CheckResult) -> Iterator[str]:
     yield f"- current: {_escaped(side_line(result.current))}"
     if any(one.current_ns is not None for one in result.limits):
         yield from _limits(result.limits)
-    if result.growth is not None:
+    grown = shown_growth(result)
+    if grown is not None:
         yield ""
-        yield f"Which part grew, in the median recorded steps of rank {result.growth.rank}:"
-        yield from _table(
-            ["ms", "baseline", "current", "change"], [*growth_rows(result.growth)], right=3
-        )
+        yield f"Which part grew, in the median recorded steps of rank {grown.rank}:"
+        yield from _table(["ms", "baseline", "current", "change"], [*growth_rows(grown)], right=3)
     yield from _list("", result.notes)
     yield from _list("Next: ", result.next_steps)
 
