@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
-import io
 import json
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
+from calling import call, csv, refused
 from histories import figures, history, timed
 from pages import HOSTILE, Page
 from traces import Kineto, plain
 
-from ddptrace.cli import main
 from ddptrace.history import schema
 from ddptrace.history.revision import Revision, revision
 from ddptrace.history.runs import Choice, Entry, add, figures_of, slowest_ledgers, stored_runs
@@ -28,11 +26,6 @@ from ddptrace.outputs.terminal import Destination
 
 OLD = Path(__file__).parent / "data" / "history_v1.db.gz"
 CI = ("GITHUB_SHA", "GITHUB_REF_NAME", "GITHUB_HEAD_REF", "CI_COMMIT_SHA", "CI_COMMIT_REF_NAME")
-
-
-class Done:
-    def __init__(self, code, stdout, stderr):
-        self.code, self.stdout, self.stderr = code, stdout, stderr
 
 
 @pytest.fixture(autouse=True)
@@ -46,26 +39,7 @@ def nowhere(tmp_path, monkeypatch):
 
 @pytest.fixture
 def ddptrace(monkeypatch):
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["ddptrace", *map(str, words)])
-        stdout, stderr = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
-            try:
-                main()
-                code = 0
-            except SystemExit as end:
-                code = end.code or 0
-        assert "Traceback" not in stderr.getvalue()
-        return Done(code, stdout.getvalue(), stderr.getvalue())
-
-    return call
-
-
-def refused(done, words):
-    assert (done.code, done.stdout) == (2, "")
-    assert done.stderr.startswith("ddptrace: ")
-    assert done.stderr.count("\n") == 1
-    assert words in done.stderr
+    return partial(call, monkeypatch)
 
 
 def steps_run(folder, step_us, ranks=2):
@@ -77,11 +51,6 @@ def steps_run(folder, step_us, ranks=2):
             kineto.gpu(number * step_us + 10, (number + 1) * step_us - 10)
         kineto.write(folder / f"rank{rank}.json")
     return folder
-
-
-def csv(path, step_ms, count=20):
-    path.write_text("step_ms\n" + f"{step_ms}\n" * count)
-    return path
 
 
 # --- add ---
