@@ -126,7 +126,7 @@ def differences(
 def _check_name(name: str, told: Collection[str]) -> None:
     known = dict.fromkeys((*_NAMES, *(f"{each}{_VERSION}" for each in _USUAL_VERSIONS), *told))
     if name not in known:
-        close = get_close_matches(name, known, n=1)
+        close = get_close_matches(name, known, n=1, cutoff=0.5)
         meant = f"; did you mean {close[0]}?" if close else ""
         raise UsageError(f"--allow {one_line(name)[:40]}: no such name{meant} ({', '.join(known)})")
 

@@ -10,7 +10,7 @@ from ddptrace.check import statistics
 from ddptrace.check.figures import RunFigures, Source
 from ddptrace.check.fingerprint import differences, is_unlike
 from ddptrace.check.growth import growth
-from ddptrace.check.limits import Limit
+from ddptrace.check.limits import DEFAULT, Limit, parse
 from ddptrace.check.power import power_of
 from ddptrace.check.result import (
     CheckedRun,
@@ -51,7 +51,7 @@ def on_inconclusive(word: str) -> OnInconclusive:
 class Rules:
     """What a check holds runs to: limits, what may be unlike, and what it makes of doubt."""
 
-    limits: tuple[Limit, ...] = (Limit("step"),)
+    limits: tuple[Limit, ...] = (parse(DEFAULT),)
     allowed: frozenset[str] = frozenset()
     inconclusive: OnInconclusive = "error"
     power: bool = False

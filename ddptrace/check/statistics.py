@@ -28,6 +28,7 @@ ENOUGH_TO_RANK = 8
 _RESAMPLES = 2_000
 _MOST_VALUES = 20_000_000
 _SEED = 20_240_229
+_CLOSEST = 0.97
 _OUTLIER = 4.0  # × the median deviation: a spike says nothing of how steps follow each other
 _DEGREES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 30, 60, 120, math.inf)
 # Student's t at 0.995, since the interval leaves out half of its risk at each end.
@@ -137,40 +138,59 @@ def _spread(runs: Sequence[Floats], between: Spread | None) -> Spread:
 def _of_run(values: Floats) -> Spread:
     """Return how sure the median of one run is, from medians of its blocks put together anew.
 
-    What few blocks tell is widened: their variance is too small by the share that one block has.
+    What few blocks tell is widened: their variance is too small by the share that one block has,
+    and by how steps follow each other beyond the end of a block.
     """
-    count = values.size
+    count = int(values.size)
     if count < 2:
         return Spread(0.0, 1.0)
-    length = _block_length(values)
+    follow = _follow(values)
+    length = _block_length(count, follow)
     blocks = -(-count // length)
     random = np.random.default_rng(_SEED)
     resamples = max(min(_RESAMPLES, _MOST_VALUES // count), 100)
     starts = random.integers(0, count, size=(resamples, blocks))
     places = (starts[:, :, None] + np.arange(length)).reshape(resamples, -1)[:, :count] % count
-    variance = float(np.median(values[places], axis=1).var(ddof=1))
-    return Spread(variance * count / max(count - length, 1), max(count / length - 1, 1.0))
+    medians = np.median(values[places], axis=1)
+    variance = float((medians - medians[0]).var(ddof=1))  # exactly 0 of equal ones
+    variance *= count / max(count - length, 1) * _cut_off(length, follow)
+    return Spread(variance, max(count / length - 1, 1.0))
 
 
-def _block_length(values: Floats) -> int:
+def _follow(values: Floats) -> float:
+    """Return how much of a step's deviation the next one keeps: its lag-1 autocorrelation.
+
+    A short series shows too little of it, by about (1 + 4ρ)/n (Marriott and Pope 1954).
+    """
+    off = values - np.median(values)
+    usual = float(np.median(np.abs(off)))
+    if not usual:
+        return 0.0
+    off = np.clip(off, -_OUTLIER * usual, _OUTLIER * usual)
+    off -= off.mean()
+    found = float((off[1:] * off[:-1]).sum() / (off * off).sum())
+    return min(max(found + (1 + 4 * found) / values.size, 0.0), _CLOSEST)
+
+
+def _block_length(count: int, follow: float) -> int:
     """Return how many steps make a block: the longer, the more a step tells of the next one.
 
     It is the length that is best for a first-order autoregression (Carlstein 1986), and the cube
     root of the number of steps at least.
     """
-    count = int(values.size)
-    least: int = max(1, round(count ** (1 / 3)))
-    off = values - np.median(values)
-    usual = float(np.median(np.abs(off)))
-    if not usual:
-        return least
-    off = np.clip(off, -_OUTLIER * usual, _OUTLIER * usual)
-    off -= off.mean()
-    found = float((off[1:] * off[:-1]).sum() / (off * off).sum())
-    # A short series shows too little of it: its bias is taken off, and half its error put on.
-    found = min(max(found + (1 + 4 * found) / count + 0.5 / math.sqrt(count), 0.0), 0.97)
-    best: float = (math.sqrt(6) * found / (1 - found * found)) ** (2 / 3) * count ** (1 / 3)
+    least = max(1, round(float(count ** (1 / 3))))
+    best = float((math.sqrt(6) * follow / (1 - follow * follow)) ** (2 / 3) * count ** (1 / 3))
     return max(least, min(round(best), count // 3))
+
+
+def _cut_off(length: int, follow: float) -> float:
+    """Return how much larger the variance is than blocks show, of a first-order autoregression.
+
+    Of the sum 1 + 2Σρᵏ = (1 + ρ)/(1 − ρ) they hold 1 + 2Σ(1 − k/length)ρᵏ up to k = length − 1.
+    """
+    lags = np.arange(1, length)
+    held = 1 + 2 * float(((1 - lags / length) * follow**lags).sum())
+    return (1 + follow) / (1 - follow) / held
 
 
 def _reach(baseline: Spread, current: Spread) -> float:
