@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -86,7 +87,7 @@ def check(
 
     Exit codes: 0 passed, 1 a change of more than a limit, 2 could not tell.
     """
-    rules = _rules(fail_on, allow, inconclusive, power=power)
+    rules = rules_of(fail_on, allow, inconclusive, power=power)
     reading = Reading(ranks, comm_kernel, step_range, jobs)
     outputs = Outputs(json, junit, gitlab, markdown, github=github)
     places = [*(runs or []), *(steps or [])]
@@ -113,9 +114,14 @@ def check(
     raise typer.Exit(code)
 
 
-def _rules(
-    fail_on: list[str] | None, allow: list[str] | None, inconclusive: str, *, power: bool
+def rules_of(
+    fail_on: Sequence[str] | None,
+    allow: Sequence[str] | None,
+    inconclusive: str,
+    *,
+    power: bool = False,
 ) -> Rules:
+    """Return what the options ask for; UsageError, in one line, for what none can mean."""
     from ddptrace.check.judge import Rules, on_inconclusive
     from ddptrace.check.limits import DEFAULT, parse
 

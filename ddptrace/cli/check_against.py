@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from ddptrace.cli.check_inputs import Reading, baseline_figures
-from ddptrace.errors import HistoryError, UsageError
-from ddptrace.wording import one_line
+from ddptrace.errors import UsageError
 
 if TYPE_CHECKING:
     from ddptrace.check.figures import RunFigures  # numpy behind it would slow `--help` down
@@ -52,31 +51,19 @@ class Against:
 
     def opened(self, reading: Reading) -> Judge:
         """Return what judges runs, once what they are held against is there and can be read."""
-        if self.history is not None:
-            from ddptrace.history.store import reading as history_of
-
-            with history_of(self.history):
-                return partial(self._by_history, self.history)
-        return partial(_by_baseline, baseline_figures(self.baselines, reading))
-
-    def _by_history(self, history: Path, current: list[RunFigures], rules: Rules) -> CheckResult:
-        from ddptrace.history.runs import Choice
-        from ddptrace.history.series import WINDOW, check_against, past_of
+        if self.history is None:
+            return partial(_by_baseline, baseline_figures(self.baselines, reading))
         from ddptrace.history.store import reading as history_of
 
-        assert self.history is not None
-        with history_of(self.history) as database:
-            try:
-                past = past_of(
-                    database,
-                    current,
-                    Choice(self.branch, self.tags),
-                    allowed=rules.allowed,
-                    window=self.window or WINDOW,
-                )
-            except HistoryError as error:
-                raise HistoryError(f"{one_line(history)}: {error}") from error
-        return check_against(past, current, rules)
+        with history_of(self.history):
+            return partial(self._by_history, self.history)
+
+    def _by_history(self, path: Path, current: list[RunFigures], rules: Rules) -> CheckResult:
+        from ddptrace.history.runs import Choice
+        from ddptrace.history.series import WINDOW, check_history
+
+        choice = Choice(self.branch, self.tags)
+        return check_history(path, current, rules, choice, self.window or WINDOW)
 
 
 def _by_baseline(

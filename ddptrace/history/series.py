@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import msgspec
 from sqlite_utils import Database
@@ -28,7 +29,8 @@ from ddptrace.history.runs import (
     number_of,
     stored_runs,
 )
-from ddptrace.wording import counted, ranges
+from ddptrace.history.store import reading
+from ddptrace.wording import counted, one_line, ranges
 
 WINDOW = 10
 """How many runs make a baseline, where nobody says."""
@@ -52,6 +54,22 @@ class Past:
     def baseline(self) -> list[RunFigures]:
         """The runs whose median is the baseline."""
         return self.runs[-self.window :]
+
+
+def check_history(
+    path: Path,
+    current: Sequence[RunFigures],
+    rules: Rules,
+    choice: Choice = ALL,
+    window: int = WINDOW,
+) -> CheckResult:
+    """Return how runs stand against a history; HistoryError when that holds nothing to stand on."""
+    with reading(path) as database:
+        try:
+            past = past_of(database, current, choice, allowed=rules.allowed, window=window)
+        except HistoryError as error:
+            raise HistoryError(f"{one_line(path)}: {error}") from error
+    return check_against(past, current, rules)
 
 
 @dataclass(frozen=True, slots=True)
