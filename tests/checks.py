@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+
+from ddptrace import load_run
 from ddptrace.check.figures import METRICS, RunFigures, Series
 from ddptrace.check.judge import Rules, check
 from ddptrace.check.limits import parse
+from ddptrace.check.measured import figures_of
 
 US = 1000
+SAMPLES = Path(__file__).parent.parent / "sample_traces"
 SMALL = (-50, 20, -10, 40, 0, -30, 10, 0, 30, -10)
 """Noise of some µs around a step, whose median is 0."""
+
+
+@cache
+def sample(name):
+    """Return the figures of a sample trace."""
+    return figures_of(load_run(SAMPLES / name))
 
 
 def steps_of(step_us, count=10, noise=SMALL):

@@ -204,3 +204,34 @@ def test_a_slowdown_of_five_percent_is_found_in_fifty_steps_with_two_percent_noi
         change = middle([grown]) / middle([base]) - 1
         found += change > 0.03 and excludes_no_change(interval([base], [grown]))
     assert found >= 95
+
+
+# --- drift ---
+
+
+WARMING_UP = (102.6, 91.1, 86.6, 84.9, 82.9, 83.1, 83.2, 82.9, 83.1, 85.0)  # a real job's, in ms
+SLOW = (127.5, 123.0, 122.9, 123.5, 123.5, 122.8, 123.7, 124.0, 123.8, 124.4)
+
+
+def ns(*ms):
+    return [[round(each * 1e6) for each in ms]]
+
+
+def test_a_run_that_still_warms_up_leaves_a_small_change_open_and_not_a_large_one():
+    """Steps that fall all the time tell little of where they end; but all 10 are 20 % longer."""
+    assert excludes_no_change(interval(ns(*WARMING_UP), ns(*SLOW)))
+    grown = ns(*(1.05 * each for each in WARMING_UP))
+    assert not excludes_no_change(interval(ns(*WARMING_UP), grown))
+
+
+@pytest.mark.parametrize(("gap_ms", "sure"), [(1.001, True), (0.999, False)])
+def test_steps_that_keep_a_distance_of_half_their_ranges_are_longer(gap_ms, sure):
+    """Both fall by 1 ms in all, one by one, so that the blocks of a run show nothing."""
+    falling = [21 - place / 9 for place in range(10)]
+    later = [each + 1 + gap_ms for each in falling]
+    found = statistics._outermost(*ns(*falling), *ns(*later), by_ratio=False)
+    assert (found[0] > 0) is sure
+    whole = interval(ns(*falling), ns(*later))
+    assert whole.low_ratio >= math.expm1(
+        statistics._outermost(*ns(*falling), *ns(*later), by_ratio=True)[0]
+    )

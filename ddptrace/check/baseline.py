@@ -86,13 +86,36 @@ def read(path: Path) -> Baseline:
 
 
 def save(baseline: Baseline, path: Path) -> None:
-    """Write a baseline whole or not at all; OutputError when that fails."""
-    new = path.with_name(f".{path.name}.{os.getpid()}")
+    """Write a baseline whole or not at all, in the place of an older one.
+
+    RunError when a run of it has no step that counts, OutputError when it cannot be written, or
+    would take the place of something else.
+    """
+    for run in baseline.runs:
+        if not run.is_usable:
+            why = "".join(f"; {note}" for note in run.notes)
+            raise RunError(
+                f"{run.name}: no step that counts, so there is nothing to save as a baseline{why}"
+            )
     try:
-        new.write_text(to_json(baseline), encoding="utf-8")
-        new.replace(path)
+        whole = path.resolve()
+        if whole.exists() and not _may_be_replaced(whole):
+            raise OutputError(f"{path}: is there, and no baseline; give another name")
+        _replace(whole, to_json(baseline))
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _may_be_replaced(path: Path) -> bool:
+    """Tell whether a file is an older baseline, or one that was made empty to be written."""
+    return path.is_file() and (path.stat().st_size == 0 or is_one(path))
+
+
+def _replace(path: Path, text: str) -> None:
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
     finally:
         with suppress(OSError):
             new.unlink()

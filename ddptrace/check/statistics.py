@@ -62,12 +62,34 @@ def interval(baseline: Runs, current: Runs) -> Interval:
     first, second = middle(baseline), middle(current)
     by_ratio = min(min(run) for run in (*baseline, *current)) > 0
     reach = _reach(*_spreads(baseline, current, by_ratio=by_ratio))
+    change = math.log(second / first) if by_ratio else second - first
+    low, high = change - reach, change + reach
+    if len(baseline) == len(current) == 1:
+        least, most = _outermost(baseline[0], current[0], by_ratio=by_ratio)
+        low, high = min(max(low, least), change), max(min(high, most), change)
     if not by_ratio:
-        low, high = second - first - reach, second - first + reach
         return Interval(CONFIDENCE, math.floor(low), math.ceil(high), None, None)
-    change = math.log(second / first)
-    low, high = math.expm1(change - reach), math.expm1(change + reach)
+    low, high = math.expm1(low), math.expm1(high)
     return Interval(CONFIDENCE, math.floor(low * first), math.ceil(high * first), low, high)
+
+
+def _outermost(
+    baseline: Sequence[int], current: Sequence[int], *, by_ratio: bool
+) -> tuple[float, float]:
+    """Return the least and the most that the change of two runs may be, however steps follow.
+
+    The median of a run is thought to lie no farther outside its steps than half their range.
+    """
+    (low, high), (later_low, later_high) = (
+        _around(np.asarray(run, np.float64), by_ratio=by_ratio) for run in (baseline, current)
+    )
+    return later_low - high, later_high - low
+
+
+def _around(values: Floats, *, by_ratio: bool) -> tuple[float, float]:
+    scaled = np.log(values) if by_ratio else values
+    low, high = float(scaled.min()), float(scaled.max())
+    return low - (high - low) / 2, high + (high - low) / 2
 
 
 def excludes_no_change(found: Interval) -> bool:

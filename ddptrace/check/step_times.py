@@ -7,7 +7,7 @@ import io
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from decimal import ROUND_HALF_EVEN, Decimal, DecimalException
 from pathlib import Path
 
 from ddptrace.check import fingerprint
@@ -111,7 +111,7 @@ def _whole(row: Sequence[str], place: int | None, line: int, largest: int) -> in
 def _ns(word: str, unit_ns: int, line: int) -> int:
     try:
         value = Decimal(word.strip()) * unit_ns
-    except InvalidOperation:
+    except DecimalException:
         value = Decimal("NaN")
     if not value.is_finite() or not 0 <= value <= _LONGEST_NS:
         raise RunError(f"line {line}: {one_line(word)[:20]!r} is no step time")
