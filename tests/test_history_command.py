@@ -10,6 +10,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+import plotly.graph_objects as go
 import pytest
 from calling import call, csv, refused
 from histories import figures, history, timed
@@ -318,6 +319,20 @@ def test_runs_that_are_set_up_otherwise_have_a_line_of_their_own(tmp_path):
     assert lines[0]["line"]["color"] == lines[1]["line"]["color"] != lines[2]["line"]["color"]
     assert "setup 2: A100, 2 ranks, torch 2.9" in page.all_text
     assert page.charts["parts"]["data"][0]["x"] == [1, 2, 3]
+
+
+def test_the_charts_are_what_plotly_takes_and_show_where_runs_start_anew(tmp_path):
+    path = history(tmp_path / "h.db", 10, timed(9))
+    with writing(path) as writer:
+        add(writer, Entry(figures(12), Revision(None, None), starts_anew=True))
+    with reading(path) as database:
+        page = Page(render(stored_runs(database), slowest_ledgers(database), Choice()))
+    for chart in page.charts.values():
+        figure = go.Figure(data=chart["data"], layout=chart["layout"])
+        assert [shape.x0 for shape in figure.layout.shapes] == [2.5]
+    assert "Dotted: steps without a profiler. Dashed: here a run starts anew" in page.all_text
+    assert page.charts["steps"]["layout"]["yaxis"]["rangemode"] == "normal"
+    assert page.charts["parts"]["layout"]["yaxis"]["rangemode"] == "tozero"
 
 
 def test_a_page_of_step_times_alone_has_no_parts(tmp_path):

@@ -100,7 +100,7 @@ def _run_cells(run: StoredRun, *, has_times: bool) -> list[str]:
         ranges(run.ranks),
         UNKNOWN if run.commit is None else run.commit[:_COMMIT],
         UNKNOWN if run.branch is None else run.branch,
-        ", ".join(run.tags),
+        ", ".join([*run.tags, *(["(new start)"] if run.starts_anew else [])]),
         run.name,
     ]
 
@@ -114,6 +114,8 @@ def _facts(run: StoredRun) -> Iterator[tuple[str, str]]:
     yield "commit", run.commit or UNKNOWN
     yield "branch", run.branch or UNKNOWN
     yield "tags", ", ".join(run.tags) or UNKNOWN
+    if run.starts_anew:
+        yield "new start", "earlier runs are not compared with this one and later ones"
     if run.step_ns is not None:
         yield "step", f"{ms(run.step_ns)} ms, the median of {counted(run.counted_steps, 'step')}"
     if run.timed_step_ns is not None:

@@ -46,15 +46,19 @@ _SCRIPT = """
 def render(runs: Sequence[StoredRun], ledgers: Mapping[int, Ledger], choice: Choice) -> str:
     """Return runs as one HTML page; of the same runs the same bytes."""
     setups = _setups(runs)
-    charts = {"steps": {"data": list(_lines(setups)), "layout": _layout(runs)}}
+    # Not from zero: slow drift would not be seen.
+    charts = {"steps": {"data": list(_lines(setups)), "layout": _layout(runs, "normal")}}
     known = [(run, ledgers[run.number]) for run in runs if run.number in ledgers]
     if known:
-        charts["parts"] = {"data": _stacks(known), "layout": _layout(runs) | {"barmode": "stack"}}
+        charts["parts"] = {
+            "data": _stacks(known),
+            "layout": _layout(runs, "tozero") | {"barmode": "stack"},
+        }
     parts = [
         head("ddptrace history", f"{counted(len(runs), 'run')}{choice.words}"),
         f'<p class="headline">{escape(counted(len(runs), "run") + choice.words)}</p>',
-        *_section("steps", "Step time", _swatches(setups)),
-        *(_section("parts", "What the median step was made of", _looks()) if known else ()),
+        *_section("steps", "Step time", _swatches(setups), _key(runs)),
+        *(_section("parts", "What the median step was made of", _looks(), "") if known else ()),
         "<noscript><p>The charts need JavaScript; the table does not.</p></noscript>",
         *_table(runs, setups),
         "</main>",
@@ -129,7 +133,7 @@ def _stacks(known: Sequence[tuple[StoredRun, Ledger]]) -> list[dict[str, Any]]:
     ]
 
 
-def _layout(runs: Sequence[StoredRun]) -> dict[str, Any]:
+def _layout(runs: Sequence[StoredRun], range_mode: str) -> dict[str, Any]:
     axis = {"showgrid": True, "zeroline": False}
     first, last = runs[0].number, runs[-1].number
     return {
@@ -143,18 +147,40 @@ def _layout(runs: Sequence[StoredRun]) -> dict[str, Any]:
         "modebar": {"bgcolor": _CLEAR, "color": "#808080", "activecolor": "#808080"},
         "xaxis": axis
         | {"title": {"text": "run"}, "range": [first - 0.7, last + 0.7], "tickformat": "d"},
-        "yaxis": axis | {"title": {"text": "ms"}, "rangemode": "tozero"},
+        "yaxis": axis | {"title": {"text": "ms"}, "rangemode": range_mode},
+        "shapes": [_start(run.number) for run in runs[1:] if run.starts_anew],
     }
+
+
+def _start(number: int) -> dict[str, Any]:
+    """Return a line before a run that starts anew."""
+    place = {"x0": number - 0.5, "x1": number - 0.5, "y0": 0, "y1": 1, "yref": "paper"}
+    return place | {"type": "line", "line": {"color": "#808080", "width": 1, "dash": "dash"}}
 
 
 # --- the text ---
 
 
-def _section(name: str, heading: str, swatches: str) -> Iterator[str]:
+def _section(name: str, heading: str, swatches: str, key: str) -> Iterator[str]:
     yield (
         f'<section><h2>{heading}</h2><ul class="legend">{swatches}</ul>'
-        f'<figure><div id="{name}" class="chart"></div></figure></section>'
+        f'<figure><div id="{name}" class="chart"></div><figcaption>{key}</figcaption></figure>'
+        "</section>"
     )
+
+
+def _key(runs: Sequence[StoredRun]) -> str:
+    """Return what the kinds of lines mean that are there."""
+    said = [
+        "The axis does not begin at zero.",
+        *(["Dotted: steps without a profiler."] if any(run.timed_steps for run in runs) else []),
+        *(
+            ["Dashed: here a run starts anew, and is not compared with earlier ones."]
+            if any(run.starts_anew for run in runs[1:])
+            else []
+        ),
+    ]
+    return " ".join(said)
 
 
 def _swatches(setups: Sequence[Sequence[StoredRun]]) -> str:
