@@ -94,6 +94,16 @@ def test_a_check_tells_it_of_the_rank_of_the_limit_that_failed():
     assert checked(base, now, "step:5%").growth.rank == 0
 
 
+def test_the_rest_leads_from_the_median_steps_to_the_change_that_the_limit_found():
+    """The median steps differ by 1 ms, the medians over the steps by 2 ms."""
+    base = with_ledgers(ledger(compute=10), step_us=10_000)
+    now = with_ledgers(ledger(compute=11), step_us=12_000)
+    found = checked(base, now, "step:5%")
+    growth_ns = found.growth.change_ns + found.growth.rest_ns
+    assert growth_ns == found.limits[0].change_ns == 2 * MS
+    assert checked(base, now, "compute:5%").growth.rest_ns is None
+
+
 @pytest.mark.parametrize("case", ["late-compute", "slow-link", "one-bucket", "tiny-buckets"])
 def test_everything_adds_up_on_real_runs(case):
     runs = [sample(name) for name in ("healthy", case)]
