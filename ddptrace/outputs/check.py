@@ -143,7 +143,9 @@ def _basis_words(one: LimitResult) -> str:
     of_runs = f" in {runs[0]} and {runs[1]} runs" if max(runs) > 1 else ""
     rank = "" if one.rank is not None else ", each on the rank where it is largest"
     test = "" if one.p_value is None else f"; Mann-Whitney p = {one.p_value:.2g}"
-    return f"{one.reason}; {steps}{of_runs}, {_SOURCES[one.source]}{rank}{test}"
+    # The headline says why a limit did not pass.
+    why = f"{one.reason}; " if one.outcome == "pass" else ""
+    return f"{why}{steps}{of_runs}, {_SOURCES[one.source]}{rank}{test}"
 
 
 def _stacked(one: LimitResult, row: Sequence[str]) -> str:
