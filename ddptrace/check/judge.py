@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from ddptrace.check import statistics
-from ddptrace.check.figures import RunFigures, Source
+from ddptrace.check.figures import STEP, RunFigures, Source
 from ddptrace.check.fingerprint import differences, is_unlike
 from ddptrace.check.growth import growth
 from ddptrace.check.limits import DEFAULT, Limit, parse
@@ -17,6 +17,7 @@ from ddptrace.check.result import (
     CheckResult,
     ExitCode,
     FactDifference,
+    Growth,
     Interval,
     LimitResult,
     Outcome,
@@ -73,8 +74,7 @@ def check(
         for limit in rules.limits
     ]
     outcome = _outcome(limits, forbidding)
-    failed = next((one for one in limits if one.outcome == "regression"), None)
-    power = [each for limit in rules.limits for each in power_of(limit, baseline, current)]
+    shown = rules.limits if rules.power and not forbidding else ()
     return CheckResult(
         outcome=outcome,
         exit_code=_exit_code(outcome, rules.inconclusive),
@@ -83,8 +83,8 @@ def check(
         current=_side(current),
         limits=limits,
         differences=found,
-        growth=None if forbidding else growth(baseline, current, failed.rank if failed else None),
-        power=power if rules.power and not forbidding else [],
+        growth=None if forbidding else which_grew(baseline, current, limits),
+        power=[each for limit in shown for each in power_of(limit, baseline, current)],
         notes=_notes(baseline, current, limits, found),
         next_steps=next_steps(outcome, limits, forbidding),
     )
@@ -103,6 +103,18 @@ def with_more(result: CheckResult, more: Sequence[LimitResult], rules: Rules) ->
         limits=limits,
         next_steps=next_steps(outcome, limits, forbidding),
     )
+
+
+def which_grew(
+    baseline: Sequence[RunFigures], current: Sequence[RunFigures], limits: Sequence[LimitResult]
+) -> Growth | None:
+    """Return which part grew, on the rank of the first limit that failed."""
+    failed = next((one for one in limits if one.outcome == "regression"), None)
+    found = growth(baseline, current, None if failed is None else failed.rank)
+    of_step = next((one.change_ns for one in limits if one.metric == STEP), None)
+    if found is None or of_step is None:
+        return found
+    return replace(found, rest_ns=of_step - found.change_ns)
 
 
 def unlike(

@@ -25,7 +25,7 @@ FEW_STEPS = 5
 ENOUGH_TO_RANK = 8
 """So many steps of each the test of Mann and Whitney takes."""
 
-_RESAMPLES = 2_000
+_RESAMPLES = 1_000
 _MOST_VALUES = 20_000_000
 _SEED = 20_240_229
 _CLOSEST = 0.97

@@ -13,8 +13,7 @@ from sqlite_utils import Database
 
 from ddptrace.check.figures import RunFigures, Source, longest
 from ddptrace.check.fingerprint import differences, is_unlike
-from ddptrace.check.growth import growth
-from ddptrace.check.judge import Rules, check, with_more
+from ddptrace.check.judge import Rules, check, which_grew, with_more
 from ddptrace.check.limits import Limit
 from ddptrace.check.result import CheckResult, Growth, LimitResult, Outcome, Steps
 from ddptrace.check.words import percent
@@ -101,7 +100,7 @@ def _growth(
     """Return which part grew: since the best runs, where the last ones show no regression."""
     slower = [one for one in found if one.result.outcome == "regression"]
     if slower and not result.of("regression"):
-        return growth(slower[0].best, current, slower[0].result.rank)
+        return which_grew(slower[0].best, current, [one.result for one in slower[:1]])
     return result.growth
 
 
