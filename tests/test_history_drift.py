@@ -111,6 +111,29 @@ def test_flat_and_shrinking_series_are_none(growth):
     assert not is_found(growing(growth, 30))
 
 
+def test_a_level_is_held_against_runs_of_before_it_alone():
+    (drift,) = drifts(growing(-0.01, 10))
+    assert drift.change_ns < 0
+    assert (drift.best_at, drift.best_ns) == (4, round(STEP_NS * 0.99**5))
+
+
+@pytest.mark.parametrize(
+    ("order", "found"), [([0, 1, 2, 4, 3, 5, 6, 7], True), ([1, 0, 2, 4, 3, 5, 6, 7], False)]
+)
+def test_a_trend_is_one_at_a_risk_of_one_in_a_thousand(order, found):
+    """Of 28 pairs one or two in the wrong order: p is 0.00099 and 0.0022."""
+    assert is_found([round(STEP_NS * 1.02**place) for place in order]) == found
+
+
+def test_the_risk_is_shared_by_the_lengths():
+    """Eleven runs are looked at as eleven and as the last ten."""
+    order = (0, 2, 1, 4, 3, 6, 5, 8, 7, 9, 10)  # of the last ten four pairs are in the wrong order
+    found = drifts([STEP_NS + 1_000_000 * place for place in order])
+    assert [one.runs for one in found] == [11, 10]
+    assert found[0].p_value < 0.0005 < found[1].p_value < 0.001
+    assert [one.is_trend for one in found] == [True, False]
+
+
 def test_a_trend_within_the_limit_is_none_and_one_beyond_it_is():
     """From the second run to the ninth of ten it is seven times the growth of a run."""
     assert not is_found(growing(0.004, 10))
@@ -227,6 +250,9 @@ def test_an_accepted_change_begins_anew(path):
     past, result = against(path, figures(12.02))
     assert past.numbers == [10, 11]
     assert (result.outcome, len(result.limits)) == ("pass", 1)
+    with writing(path) as writer:
+        add(writer, Entry(figures(13), NOWHERE, starts_anew=True))
+    assert against(path, figures(12.02))[0].numbers == [12]
 
 
 def drifting(path, count=9, ratio=0.01):
@@ -278,6 +304,12 @@ def test_drift_is_of_steps_from_the_same_source(path):
     past, result = against(path, timed(10 * 1.01**9), window=3)
     assert [one.outcome for one in result.limits] == ["pass", "regression"]
     assert result.limits[1].over_runs == 10
+
+
+def test_runs_of_before_that_drifted_say_nothing_of_one_that_cannot_be_compared(path):
+    drifting(path)
+    _, result = against(path, timed(10))
+    assert [one.outcome for one in result.limits] == ["not_comparable"]
 
 
 def test_a_metric_that_no_run_tells_is_no_drift(path):

@@ -254,6 +254,24 @@ def test_a_writer_waits_for_another_one_and_gives_up_in_one_line(path):
             assert len(stored_runs(database)) == 1
 
 
+def test_a_change_of_the_journal_is_tried_again_while_others_write():
+    """SQLite does not wait there, however long its timeout is."""
+    answers = [sqlite3.OperationalError("database is locked")] * 2
+
+    def attempt():
+        if answers:
+            raise answers.pop()
+        return "wal"
+
+    assert store._patiently(attempt, 60) == "wal"
+    answers[:] = [sqlite3.OperationalError("database is locked")]
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        store._patiently(attempt, -1)
+    answers[:] = [sqlite3.OperationalError("disk I/O error")]
+    with pytest.raises(sqlite3.OperationalError, match="disk"):
+        store._patiently(attempt, 60)
+
+
 # --- files that are no history, or no longer one, or not yet ---
 
 
