@@ -185,6 +185,11 @@ def test_no_text_ends_a_command_or_begins_another(text):
     assert message.startswith("step: 10.00 -> 11.00 ms")
 
 
+def test_what_ends_a_title_is_escaped():
+    drift = replace(SLOWER, limits=[replace(SLOWER.limits[0], over_runs=10)])
+    assert annotations(drift)[0][1] == "ddptrace check: regression: step, drift over 10 runs"
+
+
 def test_of_many_limits_as_many_are_shown_as_github_shows():
     limits = [replace(SLOWER.limits[0], rank=rank) for rank in range(12)]
     found = annotations(replace(SLOWER, limits=limits))

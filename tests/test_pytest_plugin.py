@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 from calling import call, csv
@@ -204,6 +207,12 @@ def test_other_runs_of_pytest_import_nothing_of_it():
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_pytest_finds_the_plugin_where_ddptrace_is_installed():
+    settings = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
+    (module,) = re.findall(r"\[project\.entry-points\.pytest11\]\nddptrace = \"(.*)\"", settings)
+    assert callable(import_module(module).ddptrace_check)
 
 
 def test_names_of_baselines_are_readable_and_never_those_of_another_test():
