@@ -26,7 +26,7 @@ OUTSIDE_RATIO = 0.05
 ALIKE = 1.02
 """Sizes that differ by less count as one."""
 MOST_SIZES = 48
-RESAMPLES = 40
+RESAMPLES = 20
 TWO_LINES_RATIO = 0.5
 """Two lines must leave no more than this part of what one line leaves unexplained."""
 ONE_LINE_RATIO = 0.05

@@ -14,11 +14,10 @@ from ddptrace.intervals import IntArray
 from ddptrace.metrics.comm_table import NONE
 from ddptrace.metrics.first_ready import BackwardWork, names_of
 from ddptrace.metrics.measured import Measured
-from ddptrace.metrics.recorded import Recorded
 from ddptrace.model import NEVER_NS, DdpModule
 from ddptrace.whatif import ready
 from ddptrace.whatif.progress import Floats, Moments, Progress, joined
-from ddptrace.whatif.ready import Pattern, Resolution, Sized
+from ddptrace.whatif.ready import Pattern, Resolution, Sized, Told
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,9 +142,9 @@ def _steps(measured: Measured, rank: int) -> Iterable[_Step]:
     kept = {(row.rank, row.start_ns) for row in measured.counted}
     table, times = measured.collected.tables[rank], measured.buckets.times[rank]
     layout = measured.buckets.layout
-    known = list(_patterns(measured, rank))
+    known = _Patterns(measured, rank)
     for number, recorded in enumerate(measured.recordings[rank]):
-        work = BackwardWork.of(recorded.trace)
+        told = Told.by(recorded.trace)
         for at in range(len(recorded.steps.marks)):
             if (rank, int(recorded.steps.start_ns[at])) not in kept:
                 continue
@@ -163,14 +162,14 @@ def _steps(measured: Measured, rank: int) -> Iterable[_Step]:
             step = _Step(
                 rank=rank,
                 progress=Progress.of(recorded, at, table.row[rows]),
-                begin_ns=_backward_begin(work, int(table.launch_ns[rows[0]])),
+                begin_ns=_backward_begin(told.work, int(table.launch_ns[rows[0]])),
                 released_ns=np.where(released == NEVER_NS, table.start_ns[rows], released),
                 reduced_ns=int(table.end_ns[rows].max()),
                 pattern=None,
                 gradient_ns=None,
                 others=int(mine.sum()) - rows.size,
             )
-            yield _with_gradients(step, recorded, work, int(table.launch_ns[rows[0]]), known)
+            yield _with_gradients(step, told, int(table.launch_ns[rows[0]]), known)
 
 
 def _backward_begin(work: BackwardWork, launched_ns: int) -> int:
@@ -179,31 +178,27 @@ def _backward_begin(work: BackwardWork, launched_ns: int) -> int:
     return int(ends[0]) if ends.size else launched_ns
 
 
-def _patterns(measured: Measured, rank: int) -> Iterable[Pattern]:
-    """Yield the passes of a rank's recordings that tell gradients."""
-    for trace in (one for one in measured.run.causes if one.rank == rank):
-        work = BackwardWork.of(trace)
-        moments, _ = ready.gradients_of(trace)
-        runs = np.searchsorted(work.forward_ns, moments)
-        for run in np.unique(runs).tolist():
-            pattern = ready.pattern_of(trace, work, int(moments[runs == run][0]))
-            if pattern is not None:
-                yield pattern
+class _Patterns:
+    """The passes of a rank's recordings that tell gradients, read when first asked for."""
+
+    def __init__(self, measured: Measured, rank: int) -> None:
+        self._traces = [trace for trace in measured.run.causes if trace.rank == rank]
+        self._found: list[Pattern] | None = None
+
+    def like(self, names: tuple[str, ...]) -> Pattern | None:
+        """Return a pass that launched the same work."""
+        if self._found is None:
+            self._found = [one for trace in self._traces for one in Told.by(trace).patterns()]
+        same = (one for one in self._found if one.names == names and (one.after > 0).all())
+        return next(same, None)
 
 
-def _with_gradients(
-    step: _Step,
-    recorded: Recorded,
-    work: BackwardWork,
-    launched_ns: int,
-    known: Sequence[Pattern],
-) -> _Step:
+def _with_gradients(step: _Step, told: Told, launched_ns: int, known: _Patterns) -> _Step:
     """Return the step with its gradients: they come after the same work in every such pass."""
-    rows = work.rows_of(launched_ns)
-    names = names_of(recorded.trace, work.name[rows])
-    own = ready.pattern_of(recorded.trace, work, launched_ns)
-    same = (one for one in known if one.names == names and (one.after > 0).all())
-    pattern = own if own is not None and (own.after > 0).all() else next(same, None)
+    work, rows = told.work, told.work.rows_of(launched_ns)
+    pattern = told.pattern(launched_ns)
+    if pattern is None or not (pattern.after > 0).all():
+        pattern = known.like(names_of(told.trace, work.name[rows]))
     if pattern is None:
         return step
     return replace(step, pattern=pattern, gradient_ns=work.end_ns[rows][pattern.after - 1])

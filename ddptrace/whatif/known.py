@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 from ddptrace.whatif.contention import Slowed
 from ddptrace.whatif.cost import Fit
@@ -37,9 +38,9 @@ class Known:
 
     def costs(self, host: float) -> Iterator[tuple[str, Physics]]:
         """Yield the physics of a cheap and of a costly link."""
-        low, high = (lambda size, at=at: self.fit.bounds(size)[at] for at in (0, 1))
-        yield "cost", self._with(low, self.beside.ratio, host)
-        yield "cost", self._with(high, self.beside.ratio, host)
+        bounds = cache(self.fit.bounds)  # of one size for many buckets
+        yield "cost", self._with(lambda size: bounds(size)[0], self.beside.ratio, host)
+        yield "cost", self._with(lambda size: bounds(size)[1], self.beside.ratio, host)
 
     def extremes(self, host: float) -> Iterator[tuple[str, Physics]]:
         """Yield physics in which one thing is as far off as it may be, with the name of the thing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -49,21 +49,45 @@ class Pattern:
     sized: Sized | None
 
 
-def pattern_of(trace: Trace, work: BackwardWork, launched_ns: int) -> Pattern | None:
-    """Return the pass in which something was launched; None where it tells no gradient."""
-    rows = work.rows_of(launched_ns)
-    if rows.start == rows.stop:
-        return None
-    operator, ready_ns = gradients_of(trace)
-    run = np.searchsorted(work.forward_ns, operator)
-    mine = run == np.searchsorted(work.forward_ns, launched_ns)
-    if not mine.any():
-        return None
-    after = np.searchsorted(work.launch_ns[rows], ready_ns[mine])
-    return Pattern(names_of(trace, work.name[rows]), after, _sized(trace, operator[mine]))
+@dataclass(frozen=True, slots=True, eq=False)
+class Told:
+    """What a recording tells of gradients: its work of backward, and the host's times.
+
+    `begun_ns` is when the host began to take in each gradient, `done_ns` when it had done all for
+    it.
+    """
+
+    trace: Trace
+    work: BackwardWork
+    begun_ns: IntArray
+    done_ns: IntArray
+
+    @classmethod
+    def by(cls, trace: Trace) -> Told:
+        """Return what a recording tells."""
+        return cls(trace, BackwardWork.of(trace), *_gradients(trace))
+
+    def pattern(self, launched_ns: int) -> Pattern | None:
+        """Return the pass in which something was launched; None where it tells no gradient."""
+        work, rows = self.work, self.work.rows_of(launched_ns)
+        run = np.searchsorted(work.forward_ns, self.begun_ns)
+        mine = run == np.searchsorted(work.forward_ns, launched_ns)
+        if rows.start == rows.stop or not mine.any():
+            return None
+        after = np.searchsorted(work.launch_ns[rows], self.done_ns[mine])
+        names = names_of(self.trace, work.name[rows])
+        return Pattern(names, after, _sized(self.trace, self.begun_ns[mine]))
+
+    def patterns(self) -> Iterator[Pattern]:
+        """Yield all passes that tell gradients."""
+        runs = np.searchsorted(self.work.forward_ns, self.begun_ns)
+        for run in np.unique(runs).tolist():
+            pattern = self.pattern(int(self.begun_ns[runs == run][0]))
+            if pattern is not None:
+                yield pattern
 
 
-def gradients_of(trace: Trace) -> tuple[IntArray, IntArray]:
+def _gradients(trace: Trace) -> tuple[IntArray, IntArray]:
     """Return when the host began to take in each gradient, and when it had done all for it.
 
     DDP's hook divides a gradient, or copies it into its bucket, in the same range of the engine.

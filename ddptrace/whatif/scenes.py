@@ -8,7 +8,7 @@ from math import hypot
 
 import numpy as np
 
-from ddptrace.whatif.anchor import Anchoring
+from ddptrace.whatif.anchor import NOISE_RATIO, Anchoring
 from ddptrace.whatif.document import Best, Bounds, Costs, Prediction
 from ddptrace.whatif.job import Job
 from ddptrace.whatif.known import Known
@@ -100,7 +100,7 @@ class Scenes:
             return expected, low, high
         alone = self._eager.after.with_buckets(buckets).step_ns
         flat = expected if start.is_synced else max(start.step_ns, alone)
-        least = min(low, alone - start.noise_ns) if start.is_distorted else min(low, flat)
+        least = alone * (1 - NOISE_RATIO) if start.is_distorted else max(min(low, flat), alone)
         return flat, min(least, flat), max(high, flat + start.noise_ns)
 
     def _changed(self, buckets: Packed) -> _Range:
