@@ -39,5 +39,7 @@ def numbers(option: str, text: str) -> list[float]:
     """Return the numbers of a list such as 1,25,100, each of them once."""
     words = [word.strip() for word in text.split(",")]
     if len(words) > _MOST_NUMBERS:
-        raise UsageError(f"{option}: {len(words)} numbers are too many; {_MOST_NUMBERS} is the most")
+        raise UsageError(
+            f"{option}: {len(words)} numbers are too many; {_MOST_NUMBERS} is the most"
+        )
     return list(dict.fromkeys(positive(option, word) for word in words))

@@ -62,9 +62,13 @@ def _model_line(model: Model) -> str:
             f"{_line(small.alpha_ns, small.bandwidth_gb_s)} below {large.from_bytes / 1e6:.2f} MB, "
             f"{_line(large.alpha_ns, large.bandwidth_gb_s)} from there on; {_fitted(model)}"
         )
-    said = "assumed" if model.is_assumed else (
-        f"{model.alpha_low_ns / 1e3:.0f} to {model.alpha_high_ns / 1e3:.0f} µs, "
-        f"{_gb_s(model.bandwidth_low_gb_s)} to {_gb_s(model.bandwidth_high_gb_s)} GB/s"
+    said = (
+        "assumed"
+        if model.is_assumed
+        else (
+            f"{model.alpha_low_ns / 1e3:.0f} to {model.alpha_high_ns / 1e3:.0f} µs, "
+            f"{_gb_s(model.bandwidth_low_gb_s)} to {_gb_s(model.bandwidth_high_gb_s)} GB/s"
+        )
     )
     return f"{_line(model.alpha_ns, model.bandwidth_gb_s)} ({said}); {_fitted(model)}"
 

@@ -71,7 +71,9 @@ def _calls(recorded: Recorded) -> _Calls:
     length_ns = ops.end_ns - ops.start_ns
     rows = np.flatnonzero((ops.kind == Kind.COMPUTE) & (length_ns > 0) & (owner >= 0))
     comm_ns = recorded.busy.comm.length_in(ops.start_ns[rows], ops.end_ns[rows])
-    _, sort = np.unique(ops.name[rows].astype(np.int64) * 2 + ops.in_backward[rows], return_inverse=True)
+    _, sort = np.unique(
+        ops.name[rows].astype(np.int64) * 2 + ops.in_backward[rows], return_inverse=True
+    )
     sort = sort.reshape(-1)
     return _Calls(
         sort=sort,
@@ -107,9 +109,7 @@ def _ratios(calls: _Calls) -> list[tuple[float, float]]:
     return found
 
 
-def _of_places(
-    calls: _Calls, beside: NDArray[np.intp], alone: NDArray[np.intp]
-) -> float | None:
+def _of_places(calls: _Calls, beside: NDArray[np.intp], alone: NDArray[np.intp]) -> float | None:
     """Return the ratio of the calls at the same places of steps, which are the same kernels."""
     both = np.intersect1d(calls.place[beside], calls.place[alone])
     if not both.size:
@@ -122,9 +122,7 @@ def _of_places(
     return float(np.median(ratios))
 
 
-def _of_lengths(
-    calls: _Calls, beside: NDArray[np.intp], alone: NDArray[np.intp]
-) -> float | None:
+def _of_lengths(calls: _Calls, beside: NDArray[np.intp], alone: NDArray[np.intp]) -> float | None:
     """Return the ratio of the medians, where all calls of each kind have about one length."""
     middles = []
     for rows in (beside, alone):

@@ -90,7 +90,9 @@ def job_of(measured: Measured) -> Job:
 def _check(measured: Measured) -> None:
     run, traces = measured.run, [one.trace for mine in measured.recordings.values() for one in mine]
     if any(trace.device == "host" for trace in traces):
-        raise RunError("the run is on CPUs, where communication takes compute's own time: nothing to replay")
+        raise RunError(
+            "the run is on CPUs, where communication takes compute's own time: nothing to replay"
+        )
     if run.partial_ranks:
         raise RunError("a recording is not whole, and a step must be, to be replayed")
     if run.world_size == 1:

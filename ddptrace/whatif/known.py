@@ -56,9 +56,7 @@ class Known:
     def without_alpha(self, host: float) -> Physics:
         """Return the physics of collectives that cost nothing but their bytes."""
         alpha = _alpha_of(self.fit)
-        found = self._with(
-            lambda size: self.fit.curve(size) - alpha(size), self.beside.ratio, host
-        )
+        found = self._with(lambda size: self.fit.curve(size) - alpha(size), self.beside.ratio, host)
         return replace(found, contention=replace(found.contention, pause_ns=0.0))
 
     def _with(self, cost: Cost, slowdown: float, host: float) -> Physics:

@@ -32,7 +32,9 @@ def _samples(measured: Measured, rows: NDArray[np.intp]) -> Samples:
     counted = np.array([row.step for row in measured.counted if row.step is not None])
     kept = np.isin(collected.step[rows], counted)
     rows = rows[kept] if kept.any() else rows
-    length = np.where(collected.is_there[rows], collected.end_ns[rows] - collected.start_ns[rows], 0)
+    length = np.where(
+        collected.is_there[rows], collected.end_ns[rows] - collected.start_ns[rows], 0
+    )
     hidden = np.where(collected.is_there[rows], collected.hidden_ns[rows], 0)
     return Samples(
         size_bytes=found.size_bytes[rows],
@@ -49,7 +51,9 @@ def other_models(measured: Measured) -> list[Model]:
     kinds = np.stack((found.members, collected.operation), axis=1)
     models = []
     for members, operation in np.unique(kinds[mine], axis=0).tolist():
-        rows = np.flatnonzero(mine & (found.members == members) & (collected.operation == operation))
+        rows = np.flatnonzero(
+            mine & (found.members == members) & (collected.operation == operation)
+        )
         samples = _samples(measured, rows)
         if samples.size_bytes.size:
             models.append(_model(measured, rows, fit(samples)))
@@ -61,10 +65,10 @@ def bucket_model(measured: Measured, found: Fit, beside: Slowed) -> Model:
     rows = np.flatnonzero(measured.buckets.bucket != NONE)
     return replace(
         _model(measured, rows, found),
-        compute_slowdown_ratio=beside.ratio,
-        compute_slowdown_low=beside.low,
-        compute_slowdown_high=beside.high,
-        compared_ratio=beside.compared_ratio,
+        compute_slowdown_ratio=round(beside.ratio, 4),
+        compute_slowdown_low=round(beside.low, 4),
+        compute_slowdown_high=round(beside.high, 4),
+        compared_ratio=round(beside.compared_ratio, 4),
     )
 
 
@@ -95,14 +99,14 @@ def _model(measured: Measured, rows: NDArray[np.intp], found: Fit) -> Model:
         sizes=found.sizes,
         smallest_bytes=found.smallest_bytes,
         largest_bytes=found.largest_bytes,
-        residual_ratio=found.residual_ratio,
+        residual_ratio=round(found.residual_ratio, 4),
         lines=lines,
-        comm_slowdown_ratio=found.contention,
+        comm_slowdown_ratio=round(found.contention, 4),
     )
 
 
 def _bandwidth(ns_per_byte: float) -> float | None:
-    return 1 / ns_per_byte if ns_per_byte > 0 else None
+    return round(1 / ns_per_byte, 4) if ns_per_byte > 0 else None
 
 
 def pause_ns(measured: Measured) -> float:

@@ -34,6 +34,14 @@ def predict(
     return _predicted(measured, sorted(set(caps or CAPS_MB)), scenario or Scenario())
 
 
+def predicted(measured: Measured) -> WhatIf | None:
+    """Return the step with the usual caps; None where the steps of a run cannot be replayed."""
+    try:
+        return predict(measured)
+    except RunError:
+        return None
+
+
 def _predicted(measured: Measured, caps: Sequence[float], scenario: Scenario) -> WhatIf:
     job = job_of(measured)
     fitted = bucket_fit(measured, scenario.alpha_ns)

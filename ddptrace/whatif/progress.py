@@ -77,7 +77,9 @@ class Progress:
     def of(cls, recorded: Recorded, at: int, is_bucket: NDArray[np.intp]) -> Progress:
         """Return the step at a place; `is_bucket` are the operations that reduce buckets."""
         ops = recorded.trace.ops
-        start_ns, end_ns = (int(each[at]) for each in (recorded.steps.start_ns, recorded.steps.end_ns))
+        start_ns, end_ns = (
+            int(each[at]) for each in (recorded.steps.start_ns, recorded.steps.end_ns)
+        )
         own = recorded.steps.own(at)
         work = np.setdiff1d(own, is_bucket)
         work = work[np.argsort(ops.start_ns[work], kind="stable")]

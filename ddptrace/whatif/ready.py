@@ -158,7 +158,9 @@ def pieces_of(bucket_bytes: Sequence[int], counts: Sequence[int] | None) -> tupl
         borders = np.linspace(0, size, count + 1).round().astype(np.int64)
         sizes += np.diff(borders).tolist()
         owner += [number] * count
-    return Sized(np.array(sizes, np.int64), np.zeros(len(sizes), np.int32)), np.array(owner, np.int64)
+    return Sized(np.array(sizes, np.int64), np.zeros(len(sizes), np.int32)), np.array(
+        owner, np.int64
+    )
 
 
 def between(

@@ -46,9 +46,10 @@ def _in_order(measured: Measured, job: Job) -> bool:
     module = job.module
     if module is not None and module.find_unused_parameters is not None:
         return module.find_unused_parameters and not module.static_graph
-    return any(
-        any(map(kernels.is_unused_search, trace.names)) for trace in measured.run.causes
-    ) and measured.buckets.is_rebuilt is not True
+    return (
+        any(any(map(kernels.is_unused_search, trace.names)) for trace in measured.run.causes)
+        and measured.buckets.is_rebuilt is not True
+    )
 
 
 def described(packing: Packing, measured: Measured) -> str:

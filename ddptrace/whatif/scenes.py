@@ -131,8 +131,9 @@ class Scenes:
         change = self._changed(buckets[chosen.bucket_cap_mb])
         gain = self._start.step_ns - chosen.step_ns
         noise = self._start.noise_ns * (gain != 0)
-        low, high = gain - hypot(change.high - change.likely, noise), gain + hypot(
-            change.likely - change.low, noise
+        low, high = (
+            gain - hypot(change.high - change.likely, noise),
+            gain + hypot(change.likely - change.low, noise),
         )
         if self._start.is_host_bound:
             low, high = min(low, 0.0), max(high, self._start.step_ns - chosen.low_ns)

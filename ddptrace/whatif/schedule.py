@@ -86,7 +86,9 @@ class Schedule:
 
         def reached(name: str) -> Floats:
             wide = arrivals(ranks, [getattr(one, name) for one in ranks], host, slowdown)
-            met: Floats = np.median(wide, axis=0) if scenario.without_straggler else wide.max(axis=0)
+            met: Floats = (
+                np.median(wide, axis=0) if scenario.without_straggler else wide.max(axis=0)
+            )
             return np.zeros_like(met) if scenario.perfect_overlap and name != "compute_end" else met
 
         gradients, released = reached("gradients"), reached("released")

@@ -138,7 +138,9 @@ def _simulated(plan: Plan, bucket_mib: float) -> Simulated:
 
 def _timeline(buckets: Sequence[Bucket], step: Replayed) -> list[Reduced]:
     return [
-        Reduced(round(one.size_bytes), round(one.ready_ns), round(span.start_ns), round(span.end_ns))
+        Reduced(
+            round(one.size_bytes), round(one.ready_ns), round(span.start_ns), round(span.end_ns)
+        )
         for one, span in zip(buckets, step.spans, strict=True)
     ]
 
