@@ -184,9 +184,9 @@ class Trace:
     """One recording of one rank: the content of one file, or of one rank's part of a merged file.
 
     Invariants: tables are sorted by start; `marks` are sorted and have distinct indices.
-    `part` is None where nothing tells of parts, `gradients` where nothing tells their sizes. `partial` says in words why the recording is not
-    whole; figures from it are lower bounds. `lost_graph_launch_ns` are the moments at which graphs
-    without recorded kernels were launched. `comm_missing` is true when collectives were called and
+    `part` is None where nothing tells of parts, `gradients` where nothing tells their sizes.
+    `partial` says in words why the recording is not whole; figures from it are lower bounds.
+    `lost_graph_launch_ns` are the moments at which graphs without recorded kernels were launched. `comm_missing` is true when collectives were called and
     no comm kernel was recorded, or when nothing tells which kernels are comm.
     """
 

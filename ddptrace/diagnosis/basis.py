@@ -66,7 +66,7 @@ class Basis:
         return found if found.resolution == "parameters" else None
 
     def of_replay(self, of: Callable[[Costs], int]) -> Cost | None:
-        """Return a cost that replays tell, which is that of all ranks; None when it is not listed."""
+        """Return a cost that replays tell, of all ranks the same; None when it is not listed."""
         if self.replayed is None:
             return None
         found = of(self.replayed.costs)

@@ -46,7 +46,7 @@ def _grounds(found: WhatIf) -> Iterator[str]:
     if found.model.compute_slowdown_ratio is not None:
         yield (
             f"compute takes {found.model.compute_slowdown_ratio:.2f} times as long beside "
-            f"communication, communication {found.model.comm_slowdown_ratio:.2f} times beside compute"
+            f"communication, which takes {found.model.comm_slowdown_ratio:.2f} times as long then"
         )
     yield f"packed {found.packing}"
     yield (

@@ -19,6 +19,8 @@ HOST_BOUND_RATIO = 0.05
 NOISE_RATIO = 0.01
 """Runs of one job differ by about this much, even where the steps of one run do not."""
 _SURE = 2.0
+_OF_NORMAL = 1.4826  # from the median distance to the deviation of a normal distribution
+_OF_MEDIAN = 1.2533  # how much less sure the median is than the mean
 _HALVINGS = 24
 
 
@@ -44,7 +46,7 @@ class Anchoring:
 
 
 def anchoring(measured: Measured, replayed: Callable[[float], float]) -> Anchoring:
-    """Return what to start from; `replayed` is the recorded step with a part of the host's waiting."""
+    """Return what to start from; `replayed` is the recorded step with a part of that waiting."""
     times = measured.summary.step_ns
     if times is None:
         raise RunError("no step marks: without them it is not known where a step begins")
@@ -99,14 +101,17 @@ def _unprofiled(measured: Measured) -> tuple[int | None, list[int]]:
     if cost is None or cost.unprofiled_step_ns is None or manifest is None:
         return None, []
     timed = [one.unprofiled.step_ns for one in manifest.ranks if one.unprofiled]
-    return cost.unprofiled_step_ns, list(max(timed, key=len, default=()))
+    return cost.unprofiled_step_ns, [*max(timed, key=len)] if timed else []
 
 
 def _noise_ns(steps: Sequence[int]) -> float:
     """Return how far the median step may be off: of its own spread, or as runs differ."""
-    middle = float(np.median(steps)) if len(steps) else 0.0
-    spread = 1.4826 * float(np.median(np.abs(np.array(steps) - middle))) if len(steps) else 0.0
-    return max(_SURE * 1.2533 * spread / max(len(steps), 1) ** 0.5, NOISE_RATIO * middle)
+    if not steps:
+        return 0.0
+    middle = float(np.median(steps))
+    spread = _OF_NORMAL * float(np.median(np.abs(np.array(steps) - middle)))
+    own = _SURE * _OF_MEDIAN * spread / float(np.sqrt(len(steps)))
+    return max(own, NOISE_RATIO * middle)
 
 
 def _is_synced(measured: Measured) -> bool:

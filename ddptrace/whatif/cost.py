@@ -246,4 +246,5 @@ def _line(size: IntArray, transfer_ns: Floats) -> Link | None:
 
 def _off(curve: Curve, size: IntArray, transfer_ns: Floats) -> Floats:
     expected = np.array([curve(each) for each in size.tolist()])
-    return np.abs(np.log(np.maximum(transfer_ns, 1) / np.maximum(expected, 1)))
+    off: Floats = np.abs(np.log(np.maximum(transfer_ns, 1) / np.maximum(expected, 1)))
+    return off

@@ -98,7 +98,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What of the step as it is would go with the best cap, without limits of bandwidth, or alpha."""
+    """What of the step as it is would go with the best cap, on a faster link, without alpha."""
 
     bucket_schedule_ns: int
     comm_bandwidth_ns: int

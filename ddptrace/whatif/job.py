@@ -1,4 +1,4 @@
-"""What a recorded run tells that a replay of its steps needs; a sentence where it tells too little."""
+"""What a recorded run tells that a replay of its steps needs, or why that is too little."""
 
 from __future__ import annotations
 
@@ -154,8 +154,8 @@ def _steps(measured: Measured, rank: int) -> Iterable[_Step]:
             rows = np.flatnonzero(mine & (times.bucket != NONE))
             if np.unique(times.backward_pass[rows]).size > 1:
                 raise RunError(
-                    "gradients are reduced several times a step (no_sync() in all micro-batches but "
-                    "the last saves that): only steps with one reduction can be replayed"
+                    "gradients are reduced several times a step (no_sync() in all micro-batches "
+                    "but the last saves that): only steps with one reduction can be replayed"
                 )
             if layout is None or rows.size != len(layout):
                 continue
@@ -214,11 +214,13 @@ def _pieces(
     told = None if module is None else ready.told_sizes(module)
     shown = next((one.pattern.sized for one in steps if one.pattern and one.pattern.sized), None)
     timed = [one.gradient_ns.size for one in steps if one.gradient_ns is not None]
-    for sized in (shown, told):
+    # Buckets that keep the order of registration say nothing of the order of gradients.
+    keeps = module is not None and bool(module.find_unused_parameters) and not module.static_graph
+    for sized in (told, shown) if keeps else (shown, told):
         if sized is None or int(sized.size_bytes.sum()) != total:
             continue
-        if told is not None and sized is shown and len(told) == len(sized):
-            sized = replace(sized, registered=told.registered)  # noqa: PLW2901
+        if told is not None and sized is shown and _agree(told, shown):
+            sized = told
         owner = _owner(sized.size_bytes, sizes)
         is_timed = len(timed) == len(steps) and set(timed) == {len(sized)}
         if is_timed:
@@ -230,6 +232,10 @@ def _pieces(
     counts = None if names is None else [max(len(each), 1) for each in names]
     sized, owner = ready.pieces_of(sizes, counts)
     return sized, owner, "buckets"
+
+
+def _agree(told: Sized, shown: Sized) -> bool:
+    return len(told) == len(shown) and bool((told.size_bytes == shown.size_bytes).all())
 
 
 def _owner(size_bytes: IntArray, sizes: Sequence[int]) -> IntArray:

@@ -43,7 +43,7 @@ class Known:
         yield "cost", self._with(lambda size: bounds(size)[1], self.beside.ratio, host)
 
     def extremes(self, host: float) -> Iterator[tuple[str, Physics]]:
-        """Yield physics in which one thing is as far off as it may be, with the name of the thing."""
+        """Yield physics in which one thing is as far off as it may be, with its name."""
         yield from self.costs(host)
         if self.beside.low < self.beside.high:
             yield "slowdown", self._with(self.fit.curve, self.beside.low, host)

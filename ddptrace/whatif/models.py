@@ -110,7 +110,7 @@ def _bandwidth(ns_per_byte: float) -> float | None:
 
 
 def pause_ns(measured: Measured) -> float:
-    """Return the usual time from the end of a bucket to the start of one that was waiting for it."""
+    """Return the usual time from the end of a bucket to the start of one that waited for it."""
     gaps = []
     for rank, times in measured.buckets.times.items():
         table = measured.collected.tables[rank]

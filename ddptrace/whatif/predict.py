@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ddptrace.errors import RunError
 from ddptrace.metrics.measured import Measured
@@ -13,10 +14,11 @@ from ddptrace.whatif.document import WhatIf
 from ddptrace.whatif.job import Job, job_of
 from ddptrace.whatif.known import Known
 from ddptrace.whatif.models import bucket_fit, bucket_model, other_models, pause_ns
+from ddptrace.whatif.packing import Packing
 from ddptrace.whatif.rules import described, packing_of, recorded_cap
 from ddptrace.whatif.scenario import Scenario
 from ddptrace.whatif.scenes import Scenes
-from ddptrace.whatif.schedule import Physics, Schedule, packed
+from ddptrace.whatif.schedule import Packed, Physics, Schedule, packed
 from ddptrace.whatif.trust import Grounds, judged
 
 CAPS_MB = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0)
@@ -79,11 +81,19 @@ def _predicted(measured: Measured, caps: Sequence[float], scenario: Scenario) ->
         predictions=found,
         best=best,
         bounds=scenes.bounds(buckets[best.bucket_cap_mb]),
-        costs=scenes.costs(list(buckets.values())),
+        costs=scenes.costs([*buckets.values(), *_rebuilt(job, packing, caps)]),
         trust=trust,
         notes=notes,
         other_models=other_models(measured),
     )
+
+
+def _rebuilt(job: Job, packing: Packing, caps: Sequence[float]) -> list[Packed]:
+    """Return the buckets that DDP would rebuild if the job let it; none where it does already."""
+    if not packing.in_order:
+        return []
+    free = replace(packing, in_order=False)
+    return [packed(job.pieces, free, free.limits(cap)) for cap in caps]
 
 
 def _recorded_ns(job: Job, physics: Physics) -> float:

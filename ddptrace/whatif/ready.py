@@ -1,4 +1,4 @@
-"""When each gradient of a backward pass was ready, how large it is, and how finely that is known."""
+"""When each gradient was ready, how large it is, and how finely that is known."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _sized(trace: Trace, begun_ns: IntArray) -> Sized | None:
 
 
 def told_sizes(module: DdpModule) -> Sized | None:
-    """Return the sizes that the manifest tells, in the order of the buckets; None where it does not.
+    """Return the sizes that the manifest tells, in the order of the buckets, if it does.
 
     Buckets hold their parameters in the order in which gradients were ready.
     """

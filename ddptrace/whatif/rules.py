@@ -42,7 +42,7 @@ def _version(measured: Measured) -> str | None:
 
 
 def _in_order(measured: Measured, job: Job) -> bool:
-    """Tell whether DDP keeps the buckets that it began with, since it looks for unused parameters."""
+    """Tell whether DDP keeps its first buckets, since it looks for unused parameters."""
     module = job.module
     if module is not None and module.find_unused_parameters is not None:
         return module.find_unused_parameters and not module.static_graph
@@ -72,7 +72,8 @@ def recorded_cap(job: Job, packing: Packing) -> RecordedCap:
     What the manifest tells comes first, then the default, then what the sizes allow.
     """
     told = None if job.module is None else job.module.bucket_cap_bytes
-    if job.resolution == "buckets":
+    unknown = packing.in_order and job.pieces.registered is None
+    if job.resolution == "buckets" or unknown:
         return RecordedCap(None if told is None else told / MIB, None)
     for cap_mb, is_default in _candidates(told, job.recorded_bytes):
         limits = packing.limits(cap_mb, is_default=is_default)

@@ -31,7 +31,7 @@ class _Range:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pair:
-    """A job with some physics: as it was, with what its recorded buckets took, and as it would be."""
+    """A job with some physics: what its recorded buckets took, and as it would be."""
 
     now_ns: float
     after: Schedule

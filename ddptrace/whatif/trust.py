@@ -51,8 +51,8 @@ def _grave(on: Grounds) -> Iterator[str]:
     if start.is_distorted:
         yield (
             f"the GPU waits for the host in {percent} of the recorded step, and nothing tells how "
-            "much of that is the profiler's doing: the step is between what the GPU alone needs and "
-            "what was recorded (record with `ddptrace capture`, which times steps without a "
+            "much of that is the profiler's doing: the step is between what the GPU alone needs "
+            "and what was recorded (record with `ddptrace capture`, which times steps without a "
             "profiler, too)"
         )
     elif start.is_host_bound:
@@ -69,6 +69,11 @@ def _grave(on: Grounds) -> Iterator[str]:
 def _some(on: Grounds, predictions: list[Prediction]) -> Iterator[str]:
     if MISFIT_RATIO < abs(on.misfit_ratio) <= WILD_RATIO:
         yield _misfit(on)
+    yield from _of_costs(on, predictions)
+    yield from _of_gradients(on)
+
+
+def _of_costs(on: Grounds, predictions: list[Prediction]) -> Iterator[str]:
     if on.fit.is_assumed:
         alpha_us = on.fit.curve.alpha_ns[0] / 1e3
         yield (
@@ -90,22 +95,26 @@ def _some(on: Grounds, predictions: list[Prediction]) -> Iterator[str]:
             f"with a cap of {caps} MiB buckets are of other sizes than the recorded {sizes}: the "
             "line is drawn beyond what it was fitted to, and the intervals are wider"
         )
-    if on.job.resolution == "buckets":
+
+
+def _of_gradients(on: Grounds) -> Iterator[str]:
+    job = on.job
+    if job.resolution == "buckets":
         yield (
-            "no size of a parameter is known: recorded buckets are cut into pieces of about 1 MiB, "
-            "so caps below the recorded one are rough (record shapes, or with `ddptrace capture`)"
+            "no size of a parameter is known: recorded buckets are cut into equal pieces, so that "
+            "caps below the recorded one are rough (record shapes, or with `ddptrace capture`)"
         )
-    if on.job.resolution == "sizes":
+    if job.resolution == "sizes":
         yield (
-            "sizes of parameters are known, and when each gradient was ready is not: they are taken "
+            "sizes of parameters are known, and not when each gradient was ready: they are taken "
             "to come evenly until their recorded bucket was ready"
         )
-    if on.packing.in_order and on.job.pieces.registered is None:
+    if on.packing.in_order and job.pieces.registered is None:
         yield (
-            "DDP keeps the buckets of the order of registration (find_unused_parameters), which is "
-            "not told: gradients are packed in the order in which they come instead"
+            "DDP keeps the buckets of the order of registration (find_unused_parameters), which "
+            "is not told: predictions are of buckets that are rebuilt as gradients come"
         )
-    elif not on.is_reproduced and on.job.resolution != "buckets":
+    elif not on.is_reproduced and job.resolution != "buckets":
         yield "no cap gives the recorded buckets: DDP packed them by other rules than these"
 
 
