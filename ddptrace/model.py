@@ -186,8 +186,9 @@ class Trace:
     Invariants: tables are sorted by start; `marks` are sorted and have distinct indices.
     `part` is None where nothing tells of parts, `gradients` where nothing tells their sizes.
     `partial` says in words why the recording is not whole; figures from it are lower bounds.
-    `lost_graph_launch_ns` are the moments at which graphs without recorded kernels were launched. `comm_missing` is true when collectives were called and
-    no comm kernel was recorded, or when nothing tells which kernels are comm.
+    `lost_graph_launch_ns` are the moments at which graphs without recorded kernels were launched.
+    `comm_missing` is true when collectives were called and no comm kernel was recorded, or when
+    nothing tells which kernels are comm.
     """
 
     rank: int

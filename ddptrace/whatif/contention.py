@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from ddptrace.intervals import IntArray
 from ddptrace.kernels import Kind
 from ddptrace.metrics.recorded import Recorded
-from ddptrace.metrics.slowdown import BESIDE, LEAST_RATIO, MOST_RATIO
+from ddptrace.metrics.slowdown import LEAST_RATIO, MOST_RATIO
 
 FEWEST_CALLS = 2
 """A kernel is compared that ran so often alone, and so often beside communication."""
+OVERLAPPED = 0.2
+"""A call ran beside communication that did so for this part of its time at least."""
 MOST_SPREAD = 0.25
 """Calls of one name are one kernel when eight in ten differ by no more, against the median."""
 UNSEEN = 0.3
@@ -36,23 +38,33 @@ class Slowed:
 
 
 def slowed(recordings: Iterable[Recorded]) -> Slowed:
-    """Return what communication costs the compute beside it, over all these recordings."""
-    known: list[tuple[float, float]] = []
-    beside_ns = 0.0
+    """Return what communication costs the compute beside it, over all these recordings.
+
+    A call that ran beside communication for some time took longer than alone by the part of that
+    time which it lost.
+    """
+    beside_ns = known_ns = lost_ns = 0.0
     for recorded in recordings:
         calls = _calls(recorded)
-        beside_ns += float(calls.length_ns[calls.beside].sum())
-        known += _ratios(calls)
-    if not known or beside_ns <= 0:
-        return Slowed(1.0, 1.0, 1 + UNSEEN if beside_ns else 1.0, 0.0)
-    times = np.array([time for _, time in known])
-    ratios = np.array([ratio for ratio, _ in known])
-    ratio = max(float(times.sum() / (times / ratios).sum()), 1.0)
-    compared = float(times.sum() / beside_ns)
+        beside_ns += float(calls.beside_ns.sum())
+        for overlap_ns, excess_ns in _compared(calls):
+            known_ns += overlap_ns
+            lost_ns += excess_ns
+    if not beside_ns:
+        return Slowed(1.0, 1.0, 1.0, 0.0)
+    if not known_ns:
+        return Slowed(1.0, 1.0, 1 + UNSEEN, 0.0)
+    ratio = max(_ratio(known_ns, lost_ns), 1.0)
+    compared = known_ns / beside_ns
     unseen = max(UNSEEN, 2 * (ratio - 1))
     low = 1 + (ratio - 1) * compared
     high = ratio * compared + (1 + unseen) * (1 - compared)
     return Slowed(ratio, min(low, ratio), max(high, ratio), compared)
+
+
+def _ratio(overlap_ns: float, excess_ns: float) -> float:
+    """Return how many times longer that takes of which so much is excess."""
+    return overlap_ns / max(overlap_ns - excess_ns, overlap_ns / (2 * MOST_RATIO))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,25 +74,22 @@ class _Calls:
     sort: NDArray[np.intp]
     place: IntArray
     length_ns: IntArray
-    beside: NDArray[np.bool_]
-    alone: NDArray[np.bool_]
+    beside_ns: IntArray
 
 
 def _calls(recorded: Recorded) -> _Calls:
     ops, owner = recorded.trace.ops, recorded.steps.owner
     length_ns = ops.end_ns - ops.start_ns
     rows = np.flatnonzero((ops.kind == Kind.COMPUTE) & (length_ns > 0) & (owner >= 0))
-    comm_ns = recorded.busy.comm.length_in(ops.start_ns[rows], ops.end_ns[rows])
-    _, sort = np.unique(
-        ops.name[rows].astype(np.int64) * 2 + ops.in_backward[rows], return_inverse=True
-    )
+    # Forward and backward kernels of one name are of other sizes.
+    what = ops.name[rows].astype(np.int64) * 2 + ops.in_backward[rows]
+    _, sort = np.unique(what, return_inverse=True)
     sort = sort.reshape(-1)
     return _Calls(
         sort=sort,
         place=_places(owner[rows], sort),
         length_ns=length_ns[rows],
-        beside=comm_ns >= BESIDE * length_ns[rows],
-        alone=comm_ns == 0,
+        beside_ns=recorded.busy.comm.length_in(ops.start_ns[rows], ops.end_ns[rows]),
     )
 
 
@@ -94,40 +103,39 @@ def _places(owner: NDArray[np.intp], sort: NDArray[np.intp]) -> IntArray:
     return places
 
 
-def _ratios(calls: _Calls) -> list[tuple[float, float]]:
-    """Return for each sort of kernel its ratio, and how long it ran beside communication."""
-    found = []
+def _compared(calls: _Calls) -> Iterator[tuple[float, float]]:
+    """Yield for each sort how long it ran beside communication, and what it took longer for that.
+
+    Only sorts count of which it is known how long they take alone, and that are slower by no more
+    than communication can do: others are not the same kernels.
+    """
     order = np.argsort(calls.sort, kind="stable")
     borders = np.flatnonzero(np.diff(calls.sort[order])) + 1
     for rows in np.split(order, borders) if order.size else ():
-        beside, alone = rows[calls.beside[rows]], rows[calls.alone[rows]]
-        if min(beside.size, alone.size) < FEWEST_CALLS:
+        length, overlap = calls.length_ns[rows], calls.beside_ns[rows]
+        alone, beside = rows[overlap == 0], rows[overlap >= OVERLAPPED * length]
+        if min(alone.size, beside.size) < FEWEST_CALLS:
             continue
-        ratio = _of_places(calls, beside, alone) or _of_lengths(calls, beside, alone)
-        if ratio is not None and LEAST_RATIO <= ratio <= MOST_RATIO:
-            found.append((ratio, float(calls.length_ns[beside].sum())))
-    return found
+        for mine, alone_ns in _references(calls, alone, beside):
+            overlap_ns = float(calls.beside_ns[mine].sum())
+            excess_ns = float((calls.length_ns[mine] - alone_ns).sum())
+            if LEAST_RATIO <= _ratio(overlap_ns, excess_ns) <= MOST_RATIO:
+                yield overlap_ns, excess_ns
 
 
-def _of_places(calls: _Calls, beside: NDArray[np.intp], alone: NDArray[np.intp]) -> float | None:
-    """Return the ratio of the calls at the same places of steps, which are the same kernels."""
+def _references(
+    calls: _Calls, alone: NDArray[np.intp], beside: NDArray[np.intp]
+) -> Iterator[tuple[NDArray[np.intp], float]]:
+    """Yield calls beside communication with how long they take alone.
+
+    At one place of all steps they are the same kernel. Else all calls alone must have about one
+    length.
+    """
     both = np.intersect1d(calls.place[beside], calls.place[alone])
-    if not both.size:
-        return None
-    ratios = [
-        np.median(calls.length_ns[beside[calls.place[beside] == place]])
-        / np.median(calls.length_ns[alone[calls.place[alone] == place]])
-        for place in both
-    ]
-    return float(np.median(ratios))
-
-
-def _of_lengths(calls: _Calls, beside: NDArray[np.intp], alone: NDArray[np.intp]) -> float | None:
-    """Return the ratio of the medians, where all calls of each kind have about one length."""
-    middles = []
-    for rows in (beside, alone):
-        low, middle, high = np.percentile(calls.length_ns[rows], (10, 50, 90))
-        if high - low > MOST_SPREAD * middle:
-            return None
-        middles.append(float(middle))
-    return middles[0] / middles[1]
+    for place in both:
+        mine = alone[calls.place[alone] == place]
+        yield beside[calls.place[beside] == place], float(np.median(calls.length_ns[mine]))
+    rest = beside[~np.isin(calls.place[beside], both)]
+    low, middle, high = np.percentile(calls.length_ns[alone], (10, 50, 90))
+    if rest.size and high - low <= MOST_SPREAD * middle:
+        yield rest, float(middle)
