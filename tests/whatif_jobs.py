@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import cache
 
 from traces import Kineto
 
@@ -28,13 +29,13 @@ class Job:
 
     sizes: list[float]
     buckets: list[list[int]]
-    kernel: float = 1000
-    alpha: float = 100
-    per_mib: float = 50
+    kernel: float = 200
+    alpha: float = 20
+    per_mib: float = 10
     slow: float = 1.0
-    forward: float = 2000
-    optimizer: float = 500
-    late: dict[int, float] = field(default_factory=dict)
+    forward: float = 400
+    optimizer: float = 100
+    late: dict[str, float] = field(default_factory=dict)
     steps: int = 4
     ranks: int = 2
     host: float = 1
@@ -42,17 +43,36 @@ class Job:
     dtype: str = "float"
     unused: bool = False
 
+    @property
+    def ahead(self) -> float:
+        """When the host begins a step, from its begin on the GPU: long before, if it can."""
+        return 0.0 if self.host > 50 else -1000.0
+
     def cost(self, bucket: list[int]) -> float:
         return self.alpha + sum(self.sizes[place] for place in bucket) * self.per_mib
 
 
 def timeline(job: Job, begin: float):
-    """Return kernels (start, end) of each rank, buckets and the end: an independent replay in 1 µs.
+    """Return when kernels start and end on each rank, the buckets, and the end of both."""
+    starts, ends, reduced, end = _timeline(json.dumps(vars(job)))
+    return (
+        {rank: [begin + each for each in mine] for rank, mine in starts.items()},
+        {rank: [begin + each for each in mine] for rank, mine in ends.items()},
+        [(begin + first, begin + last) for first, last in reduced],
+        begin + end,
+    )
 
-    Compute of rank r starts with forward; it advances by 1 / slow a µs beside a bucket.
+
+@cache
+def _timeline(told: str):
+    """Replay a job from 0, independently of the library: in steps of 1 µs.
+
+    Compute of a rank starts with forward; it advances by 1 / slow a µs beside a bucket, and stands
+    still in front of a kernel that is not launched.
     """
+    job = Job(**json.loads(told))
     count = len(job.sizes)
-    forward = {r: job.forward + job.late.get(r, 0) for r in range(job.ranks)}
+    forward = {r: job.forward + job.late.get(str(r), 0) for r in range(job.ranks)}
     done = dict.fromkeys(range(job.ranks), 0.0)
     starts = {r: [0.0] * count for r in range(job.ranks)}
     ends = {r: [None] * count for r in range(job.ranks)}
@@ -68,18 +88,28 @@ def timeline(job: Job, begin: float):
             if all(ready(r, wanted) for r in done):
                 running = (now, now + job.cost(job.buckets[len(reduced)]))
         for rank in done:
-            done[rank] += 1 / (job.slow if running else 1.0)
+            place = next((p for p in range(count) if not ready(rank, p + 1)), None)
+            at_border = place is not None and ready(rank, place) and not (
+                ready(rank, place + 1e-6)
+            )
+            if not (at_border and now < launch_of(job, place) + 5):
+                done[rank] += 1 / (job.slow if running else 1.0)
         now += 1
         for rank in done:
             for place in range(count):
                 if done[rank] < forward[rank] + place * job.kernel + 1e-9:
-                    starts[rank][place] = begin + now
+                    starts[rank][place] = now
                 if ends[rank][place] is None and ready(rank, place + 1):
-                    ends[rank][place] = begin + now
+                    ends[rank][place] = now
         if running and now >= running[1]:
-            reduced.append((begin + running[0], begin + running[1]))
+            reduced.append(running)
             running, free_at = None, now + GAP
-    return starts, ends, reduced, begin + now
+    return starts, ends, reduced, now
+
+
+def launch_of(job: Job, place: int) -> float:
+    """Return when the host launches a kernel of backward, from the step's begin on the GPU."""
+    return job.ahead + 20 + place * job.host
 
 
 def record(job: Job, rank: int) -> Kineto:
@@ -88,9 +118,9 @@ def record(job: Job, rank: int) -> Kineto:
     begin = 10_000.0
     for number in range(job.steps):
         starts, ends, reduced, end = timeline(job, begin)
-        host = begin - 5000 if job.host < 100 else begin
+        host = begin + job.ahead
         kineto.step(number, host, host + _host_length(job))
-        forward_end = begin + job.forward + job.late.get(rank, 0)
+        forward_end = begin + job.forward + job.late.get(str(rank), 0)
         kineto.gpu(begin, forward_end, name="forward", launch=host + 10, thread=LOOP)
         kineto.event(
             "user_annotation", "DistributedDataParallel.forward", host + 5, 10, tid=LOOP
@@ -98,9 +128,8 @@ def record(job: Job, rank: int) -> Kineto:
         at = host + 20
         for place, size in enumerate(job.sizes):
             kineto.event("cpu_op", ENGINE + "MulBackward0", at, 0.4, tid=AUTOGRAD)
-            start = max(starts[rank][place], at + 5)
             kineto.gpu(
-                start, max(ends[rank][place], start + 1), name="gemm", launch=at + 0.1,
+                starts[rank][place], ends[rank][place], name="gemm", launch=at + 0.1,
                 thread=AUTOGRAD,
             )  # fmt: skip
             shape = {"Input Dims": [[round(size * MIB / 4)]], "Input type": [job.dtype]}
