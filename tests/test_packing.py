@@ -119,6 +119,4 @@ def test_buckets_are_those_that_pytorch_makes(numbers, cap, first, registered):
 
 def _is_closed(bucket, sizes, buckets, types):
     """Tell whether a bucket is not the last one of its type."""
-    return any(
-        other[0] > bucket[0] for other in buckets if types[other[0]] == types[bucket[0]]
-    )
+    return any(other[0] > bucket[0] for other in buckets if types[other[0]] == types[bucket[0]])

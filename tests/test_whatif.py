@@ -282,7 +282,9 @@ def test_the_version_of_pytorch_decides_about_the_first_bucket(tmp_path):
     new = predict(tell(tmp_path, parameters(job), {"torch": "2.11.0"}.items()), [3])
     assert [old.predictions[0].buckets, new.predictions[0].buckets] == [4, 3]
     assert "2.3.1 always" in old.packing
-    assert "2.11.0 limits the first bucket to 1 MiB only while the cap is the default" in new.packing
+    assert (
+        "2.11.0 limits the first bucket to 1 MiB only while the cap is the default" in new.packing
+    )
 
 
 # --- refusals ---
@@ -352,7 +354,7 @@ def test_the_advice_names_the_cap_and_what_it_saves(tmp_path):
 
 def test_the_json_has_what_is_promised(tmp_path):
     document = json.loads(to_json(predict(recorded(PLAIN, tmp_path), CAPS)))
-    assert list(document)[0] == "schema"
+    assert next(iter(document)) == "schema"
     assert {"alpha_ns", "bandwidth_gb_s"} <= document["model"].keys()
     assert {"measured_step_ns", "predictions", "best", "bounds"} <= document.keys()
     promised = "bucket_cap_mb buckets step_ns low_ns high_ns exposed_comm_ns tail_ns"

@@ -1,4 +1,4 @@
-"""DDP jobs stated by the sizes of their parameters, recorded as torch.profiler would; times in µs."""
+"""DDP jobs stated by the sizes of parameters, recorded as torch.profiler would; times in µs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def timeline(job: Job, begin: float):
 
 
 @cache
-def _timeline(told: str):
+def _timeline(told: str):  # noqa: C901  # a simulation in one place is easier to trust
     """Replay a job from 0, independently of the library: in steps of 1 µs.
 
     Compute of a rank starts with forward; it advances by 1 / slow a µs beside a bucket, and stands
@@ -89,9 +89,7 @@ def _timeline(told: str):
                 running = (now, now + job.cost(job.buckets[len(reduced)]))
         for rank in done:
             place = next((p for p in range(count) if not ready(rank, p + 1)), None)
-            at_border = place is not None and ready(rank, place) and not (
-                ready(rank, place + 1e-6)
-            )
+            at_border = place is not None and ready(rank, place) and not (ready(rank, place + 1e-6))
             if not (at_border and now < launch_of(job, place) + 5):
                 done[rank] += 1 / (job.slow if running else 1.0)
         now += 1
@@ -122,9 +120,7 @@ def record(job: Job, rank: int) -> Kineto:
         kineto.step(number, host, host + _host_length(job))
         forward_end = begin + job.forward + job.late.get(str(rank), 0)
         kineto.gpu(begin, forward_end, name="forward", launch=host + 10, thread=LOOP)
-        kineto.event(
-            "user_annotation", "DistributedDataParallel.forward", host + 5, 10, tid=LOOP
-        )
+        kineto.event("user_annotation", "DistributedDataParallel.forward", host + 5, 10, tid=LOOP)
         at = host + 20
         for place, size in enumerate(job.sizes):
             kineto.event("cpu_op", ENGINE + "MulBackward0", at, 0.4, tid=AUTOGRAD)
@@ -144,7 +140,7 @@ def record(job: Job, rank: int) -> Kineto:
                     ready_at = max(ends[rank][one] for one in bucket)
                     before = [b for a, b in reduced if b <= first]
                     own = max([ready_at, *[each + GAP for each in before]])
-                    _comm(kineto, job, bucket, own, last, at + 0.7)
+                    _comm(kineto, job, bucket, (own, last, at + 0.7))
             at += job.host
         kineto.gpu(end, end + job.optimizer, name="adam", launch=at + 5, thread=LOOP)
         if job.unused:
@@ -159,7 +155,8 @@ def _host_length(job: Job) -> float:
     return 40 + len(job.sizes) * job.host + 20
 
 
-def _comm(kineto, job, bucket, start, end, launch):
+def _comm(kineto, job, bucket, times):
+    start, end, launch = times
     elements = sum(round(job.sizes[place] * MIB / 4) for place in bucket)
     told = {
         "Collective name": "allreduce", "In msg nelems": elements, "Out msg nelems": elements,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ddptrace.whatif.document import Anchor
 
 HOST_BOUND_RATIO = 0.05
 """A step whose GPU waits for the host for more than this part of it is no matter of buckets."""
-NOISE_RATIO = 0.01
+NOISE_RATIO = 0.015
 """Runs of one job differ by about this much, even where the steps of one run do not."""
 _SURE = 2.0
 _OF_NORMAL = 1.4826  # from the median distance to the deviation of a normal distribution
@@ -31,7 +31,9 @@ class Anchoring:
     `host` is the part of the recorded waiting for the host that is in a step without a profiler.
     `is_host_bound` says that the host decides how long a step takes, whatever the buckets are;
     `is_synced` that it does so by waiting for the GPU, so that the two add up. `is_distorted` says
-    that nothing tells whether that is so without the profiler, too.
+    that nothing tells whether that is so without the profiler, too. `stalled_ratio` is the part of
+    the recorded step in which the GPU waited for the host, `unexplained_ratio` by how much the
+    recorded step and the one without a profiler differ for no reason that the host gives.
     """
 
     step_ns: float
@@ -43,6 +45,7 @@ class Anchoring:
     is_synced: bool = False
     is_distorted: bool = False
     stalled_ratio: float = 0.0
+    unexplained_ratio: float = 0.0
 
 
 def anchoring(measured: Measured, replayed: Callable[[float], float]) -> Anchoring:
@@ -57,8 +60,19 @@ def anchoring(measured: Measured, replayed: Callable[[float], float]) -> Anchori
     step_ns = recorded_ns if unprofiled_ns is None else float(unprofiled_ns)
     kind: Anchor = "recorded" if unprofiled_ns is None else "unprofiled"
     whole, without = replayed(1.0), replayed(0.0)
+    # Nor is that the profiler's doing which no host explains: the job is not always as fast.
+    unexplained = max(without - (whole - recorded_ns) - step_ns, step_ns - recorded_ns, 0.0)
+    noise_ns = max(noise_ns, unexplained)
     stalled = (whole - without) / max(whole, 1.0)
-    plain = Anchoring(step_ns, kind, recorded_ns, noise_ns, 1.0, stalled_ratio=stalled)
+    plain = Anchoring(
+        step_ns=step_ns,
+        kind=kind,
+        recorded_ns=recorded_ns,
+        noise_ns=noise_ns,
+        host=1.0,
+        stalled_ratio=stalled,
+        unexplained_ratio=unexplained / max(step_ns, 1.0),
+    )
     if stalled <= HOST_BOUND_RATIO:
         return plain
     if unprofiled_ns is None:
@@ -67,21 +81,17 @@ def anchoring(measured: Measured, replayed: Callable[[float], float]) -> Anchori
     wanted = step_ns + whole - recorded_ns
     host = _solved(replayed, wanted)
     if wanted - without <= HOST_BOUND_RATIO * step_ns:
-        return Anchoring(step_ns, kind, recorded_ns, noise_ns, host, stalled_ratio=stalled)
+        return replace(plain, host=host)
     return _bound(measured, plain, host, is_distorted=False)
 
 
 def _bound(measured: Measured, plain: Anchoring, host: float, *, is_distorted: bool) -> Anchoring:
-    return Anchoring(
-        step_ns=plain.step_ns,
-        kind=plain.kind,
-        recorded_ns=plain.recorded_ns,
-        noise_ns=plain.noise_ns,
+    return replace(
+        plain,
         host=host,
         is_host_bound=True,
         is_synced=_is_synced(measured),
         is_distorted=is_distorted,
-        stalled_ratio=plain.stalled_ratio,
     )
 
 
@@ -111,7 +121,8 @@ def _noise_ns(steps: Sequence[int]) -> float:
     middle = float(np.median(steps))
     spread = _OF_NORMAL * float(np.median(np.abs(np.array(steps) - middle)))
     own = _SURE * _OF_MEDIAN * spread / float(np.sqrt(len(steps)))
-    return max(own, NOISE_RATIO * middle)
+    # One step may be as far off as another run is.
+    return max(own, spread, NOISE_RATIO * middle)
 
 
 def _is_synced(measured: Measured) -> bool:

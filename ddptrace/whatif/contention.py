@@ -50,8 +50,6 @@ def slowed(recordings: Iterable[Recorded]) -> Slowed:
         for overlap_ns, excess_ns in _compared(calls):
             known_ns += overlap_ns
             lost_ns += excess_ns
-    if not beside_ns:
-        return Slowed(1.0, 1.0, 1.0, 0.0)
     if not known_ns:
         return Slowed(1.0, 1.0, 1 + UNSEEN, 0.0)
     ratio = max(_ratio(known_ns, lost_ns), 1.0)

@@ -5,33 +5,37 @@ T(size) = alpha + size ÷ bandwidth, on each side of a break where the data show
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddptrace.intervals import IntArray
-from ddptrace.metrics.link import Link, fitted
+from ddptrace.metrics.link import fitted
 
 Floats = NDArray[np.float64]
 
 ASSUMED_ALPHA_NS = 50_000.0
 ASSUMED_WITHIN = 3.0
 """Where nothing tells the fixed cost, it is within this factor of what is assumed."""
-REACH = 1.5
+REACH = 1.25
 """So many times beyond the sizes that were seen, a line is still trusted as it is."""
-OUTSIDE_RATIO = 0.05
-"""How much wider the interval gets with each doubling beyond that."""
+BELOW_RATIO, ABOVE_RATIO = 0.2, 0.1
+"""How unsure the line is twice as far below or above; it grows with the root of the doublings.
+
+A library sends small messages in other ways than large ones, and changes over at once.
+"""
 ALIKE = 1.02
 """Sizes that differ by less count as one."""
 MOST_SIZES = 48
 RESAMPLES = 20
 TWO_LINES_RATIO = 0.5
-"""Two lines must leave no more than this part of what one line leaves unexplained."""
-ONE_LINE_RATIO = 0.05
-"""One line that is off by less in the middle is good enough."""
-FEWEST_OF_LINE = 2
+"""The size that fits worst must be off two lines by no more than this part of one line's."""
+ONE_LINE_RATIO = 0.06
+"""One line that no size is further off than this is good enough."""
+LEAST_APART = 1.5
+"""Sizes that are so far apart may follow two lines although they tell no single one."""
 _SEED = 20
 
 
@@ -107,7 +111,8 @@ class Fit:
         found = sorted(curve(size_bytes) for curve in self.others)
         cut = len(found) // 20
         low, high = found[cut], found[-1 - cut]
-        widen = 1 + OUTSIDE_RATIO * self.doublings_outside(size_bytes)
+        ratio = BELOW_RATIO if size_bytes < self.smallest_bytes else ABOVE_RATIO
+        widen = 1 + ratio * self.doublings_outside(size_bytes) ** 0.5
         return min(low, self.curve(size_bytes)) / widen, max(high, self.curve(size_bytes)) * widen
 
     def doublings_outside(self, size_bytes: float) -> float:
@@ -145,8 +150,9 @@ def fit(samples: Samples, alpha_ns: float | None = None) -> Fit:
     if curve is None:
         assumed = ASSUMED_ALPHA_NS if alpha_ns is None else alpha_ns
         factors = (1.0,) if alpha_ns is not None else (1 / ASSUMED_WITHIN, 1.0, ASSUMED_WITHIN)
-        curve = _through(size, alone, assumed)
-        others = [_through(size, alone, assumed * factor) for factor in factors]
+        middle = np.array([float(np.median(alone))]), np.array([int(np.median(size))])
+        lines = [_through_middle(middle[1], middle[0], assumed * factor) for factor in factors]
+        curve, others = straight(*lines[len(lines) // 2]), [straight(*line) for line in lines]
     else:
         for _ in range(RESAMPLES):
             rows = chooser.integers(0, size.size, size.size)
@@ -164,13 +170,6 @@ def fit(samples: Samples, alpha_ns: float | None = None) -> Fit:
         largest_bytes=int(samples.size_bytes.max()),
         residual_ratio=float(np.median(off)),
     )
-
-
-def _through(size: IntArray, transfer_ns: Floats, alpha_ns: float) -> Curve:
-    """Return the line with a fixed cost through the middle of transfers of about one size."""
-    middle = float(np.median(transfer_ns))
-    alpha_ns = min(alpha_ns, middle / 2)  # more would leave hardly anything for the bytes
-    return straight(alpha_ns, (middle - alpha_ns) / max(float(np.median(size)), 1.0))
 
 
 def _grouped(size_bytes: IntArray) -> IntArray:
@@ -209,42 +208,63 @@ def _contention(samples: Samples) -> float:
 
 
 def _curve(size: IntArray, transfer_ns: Floats) -> Curve | None:
-    """Return one line through transfers, or two where they explain much more."""
-    one = _line(size, transfer_ns)
-    if one is None:
-        return None
-    whole = straight(one.fixed_ns, one.ns_per_byte)
-    off = _off(whole, size, transfer_ns)
-    if np.median(off) <= ONE_LINE_RATIO:
-        return whole
-    best, left = whole, TWO_LINES_RATIO * float(off.sum())
+    """Return one line through transfers, or two where small and large ones do not fit one."""
     distinct = np.unique(size)
-    for border in distinct[FEWEST_OF_LINE : distinct.size - FEWEST_OF_LINE + 1]:
-        parts = [_line(size[mine], transfer_ns[mine]) for mine in (size < border, size >= border)]
-        known = [part for part in parts if part is not None]
-        if len(known) < len(parts):
-            continue
-        curve = _broken(known, float(distinct[distinct < border].max()), float(border))
-        rest = float(_off(curve, size, transfer_ns).sum())
+    middle = np.array([np.median(transfer_ns[size == one]) for one in distinct])
+    whole = _line(distinct, middle)
+    if whole is None and distinct[-1] < LEAST_APART * distinct[0]:
+        return None
+    best = straight(*(whole or _through_middle(distinct, middle, ASSUMED_ALPHA_NS)))
+    worst = _worst(best, distinct, middle)
+    if worst <= ONE_LINE_RATIO:
+        return best
+    left = TWO_LINES_RATIO * worst
+    for border in range(1, distinct.size):
+        curve = _broken(distinct, middle, border)
+        rest = _worst(curve, distinct, middle)
         if rest < left:
             best, left = curve, rest
     return best
 
 
-def _broken(lines: Sequence[Link], below: float, above: float) -> Curve:
-    """Return two lines that meet between two sizes, or change over in the middle."""
-    return Curve(
-        (0.0, float(np.sqrt(below * above))),
-        tuple(line.fixed_ns for line in lines),
-        tuple(line.ns_per_byte for line in lines),
-    )
+def _broken(size: IntArray, middle: Floats, border: int) -> Curve:
+    """Return two lines that change over between two sizes.
+
+    Sizes too much alike for a line have the fixed cost of the other one, else the assumed one.
+    """
+    sides = [slice(None, border), slice(border, None)]
+    lines = [_line(size[side], middle[side]) for side in sides]
+    known = [line[0] for line in lines if line is not None]
+    alpha_ns = known[0] if known else ASSUMED_ALPHA_NS
+    both = [
+        line or _through_middle(size[side], middle[side], alpha_ns)
+        for line, side in zip(lines, sides, strict=True)
+    ]
+    between = float(np.sqrt(float(size[border - 1]) * float(size[border])))
+    return Curve((0.0, between), (both[0][0], both[1][0]), (both[0][1], both[1][1]))
 
 
-def _line(size: IntArray, transfer_ns: Floats) -> Link | None:
-    return fitted(size, np.round(transfer_ns).astype(np.int64))
+def _line(size: IntArray, middle: Floats) -> tuple[float, float] | None:
+    """Return fixed cost and ns a byte of the line through some sizes; None where they tell none.
+
+    Where it would have to begin below 0 it begins there, and goes through the middle of the rest.
+    """
+    line = fitted(size, np.round(middle).astype(np.int64))
+    if line is None:
+        return None
+    return (line.fixed_ns, line.ns_per_byte) if line.fixed_ns else _through_middle(size, middle, 0)
 
 
-def _off(curve: Curve, size: IntArray, transfer_ns: Floats) -> Floats:
+def _through_middle(size: IntArray, middle: Floats, alpha_ns: float) -> tuple[float, float]:
+    """Return the line with a fixed cost through the middle of some sizes.
+
+    The fixed cost is no more than half of what the fastest of them takes, so that bytes cost, too.
+    """
+    alpha_ns = min(alpha_ns, float(middle.min()) / 2)
+    return alpha_ns, float(np.median((middle - alpha_ns) / np.maximum(size, 1)))
+
+
+def _worst(curve: Curve, size: IntArray, middle: Floats) -> float:
+    """Return how far the size is off that fits a curve worst."""
     expected = np.array([curve(each) for each in size.tolist()])
-    off: Floats = np.abs(np.log(np.maximum(transfer_ns, 1) / np.maximum(expected, 1)))
-    return off
+    return float(np.abs(np.log(np.maximum(middle, 1) / np.maximum(expected, 1))).max())

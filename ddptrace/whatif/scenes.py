@@ -16,6 +16,12 @@ from ddptrace.whatif.replay import Replayed
 from ddptrace.whatif.scenario import Scenario
 from ddptrace.whatif.schedule import Packed, Physics, Schedule
 
+OTHER_JOB_RATIO = 0.05
+"""Transfers of one size take longer or shorter by this in another job, or between others."""
+ALIKE = 0.1
+"""Sizes that differ by no more than this part are of one kind."""
+OUTSIDE_DOUBLINGS = 0.5
+"""A prediction is outside what was seen when the size of a bucket is further out than this."""
 NEARLY_RATIO = 0.002
 """A cap must be better by this part of a step to be preferred to the one that is there."""
 
@@ -71,7 +77,10 @@ class Scenes:
         change = self._changed(buckets)
         start, expected = self._start, self._start.step_ns + change.likely
         # What the replay cannot explain grows with how much is changed.
-        unknown = misfit_ratio * abs(change.likely)
+        unknown = hypot(
+            misfit_ratio * abs(change.likely),
+            OTHER_JOB_RATIO * self._new_part(buckets) * step.exposed_comm_ns,
+        )
         low = expected - hypot(change.likely - change.low, start.noise_ns, unknown)
         high = expected + hypot(change.high - change.likely, start.noise_ns, unknown)
         expected, low, high = self._by_host(buckets, expected, low, high)
@@ -84,8 +93,14 @@ class Scenes:
             high_ns=round(high),
             exposed_comm_ns=round(step.exposed_comm_ns),
             tail_ns=round(step.tail_ns),
-            is_outside=outside >= 1,
+            is_outside=outside >= OUTSIDE_DOUBLINGS,
         )
+
+    def _new_part(self, buckets: Packed) -> float:
+        """Return which part of the bytes is in buckets of sizes that were not recorded."""
+        recorded = np.array(self._job.recorded_bytes, np.float64)
+        apart = np.abs(np.log(buckets.size_bytes[:, None] / recorded[None, :])).min(axis=1)
+        return float(buckets.size_bytes[apart > ALIKE].sum() / buckets.size_bytes.sum())
 
     def _by_host(
         self, buckets: Packed, expected: float, low: float, high: float

@@ -18,6 +18,7 @@ from ddptrace.wording import counted
 MISFIT_RATIO = 0.03
 """A replay of the recorded buckets that is off by more is no replay of this job."""
 WILD_RATIO = 0.10
+UNEXPLAINED_RATIO = 0.05
 COMPARED_RATIO = 0.2
 """Slower compute is known when so much of the time beside communication could be compared."""
 
@@ -67,6 +68,12 @@ def _grave(on: Grounds) -> Iterator[str]:
 
 
 def _some(on: Grounds, predictions: list[Prediction]) -> Iterator[str]:
+    if on.start.unexplained_ratio > UNEXPLAINED_RATIO:
+        yield (
+            f"recorded steps take {on.start.recorded_ns / 1e6:.1f} ms and those without a profiler "
+            f"{on.start.step_ns / 1e6:.1f} ms, which waiting for the host does not explain: the "
+            "job is not always as fast"
+        )
     if MISFIT_RATIO < abs(on.misfit_ratio) <= WILD_RATIO:
         yield _misfit(on)
     yield from _of_costs(on, predictions)

@@ -118,12 +118,12 @@ def _cost(basis: Basis, name: str) -> Cost | None:
 
 
 def _cap(basis: Basis, *, larger: bool = False) -> str | None:
-    """Return the best cap with what it is predicted to save; None where that may be nothing.
+    """Return the best cap with what it is predicted to save; None where that is too little.
 
     A `larger` one is asked for: then it must be that, too.
     """
     found = basis.whatif
-    if found is None or found.trust == "low" or found.best.gain_low_ns <= 0:
+    if found is None or found.trust == "low" or found.best.gain_ns < basis.limit_ns:
         return None
     best = found.best
     if larger and not best.bucket_cap_mb > (found.recorded_cap_mb or 0):
