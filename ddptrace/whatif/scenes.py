@@ -12,6 +12,7 @@ from ddptrace.whatif.anchor import NOISE_RATIO, Anchoring
 from ddptrace.whatif.document import Best, Bounds, Costs, Prediction
 from ddptrace.whatif.job import Job
 from ddptrace.whatif.known import Known
+from ddptrace.whatif.packing import Packing
 from ddptrace.whatif.replay import Replayed
 from ddptrace.whatif.scenario import Scenario
 from ddptrace.whatif.schedule import Packed, Physics, Schedule
@@ -72,7 +73,10 @@ class Scenes:
         return _Pair(now.step_ns, after)
 
     def predicted(self, cap_mb: float, buckets: Packed, misfit_ratio: float) -> Prediction:
-        """Return the step with some buckets."""
+        """Return the step with some buckets.
+
+        Where recorded buckets were cut into pieces that nobody knows, they may also be whole.
+        """
         step = self._point.after.with_buckets(buckets)
         change = self._changed(buckets)
         start, expected = self._start, self._start.step_ns + change.likely
@@ -83,6 +87,10 @@ class Scenes:
         )
         low = expected - hypot(change.likely - change.low, start.noise_ns, unknown)
         high = expected + hypot(change.high - change.likely, start.noise_ns, unknown)
+        if self._job.resolution == "buckets":
+            whole_ns = self._point.after.with_whole(Packing().limits(cap_mb)).step_ns
+            uncut = self._start.step_ns + whole_ns - self._point.now_ns
+            low, high = min(low, uncut - start.noise_ns), max(high, uncut + start.noise_ns)
         expected, low, high = self._by_host(buckets, expected, low, high)
         outside = max(self._known.fit.doublings_outside(size) for size in buckets.size_bytes)
         return Prediction(

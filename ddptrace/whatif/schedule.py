@@ -111,6 +111,14 @@ class Schedule:
         ready = np.maximum.reduceat(self.gradients[buckets.order], buckets.first)
         return self._replay(buckets.sent_bytes.tolist(), ready)
 
+    def with_whole(self, limits: Limits) -> Replayed:
+        """Return the step with the recorded buckets put together, none of them cut."""
+        sizes = self.job.recorded_bytes
+        groups = pack(sizes, [0] * len(sizes), limits)
+        first = np.array([group[0] for group in groups], np.intp)
+        sent = np.add.reduceat(np.array(sizes, np.float64), first)
+        return self._replay(sent.tolist(), np.maximum.reduceat(self.released, first))
+
     def without_buckets(self) -> Replayed:
         """Return the step in which nothing is communicated."""
         return self._replay([], np.empty(0))
