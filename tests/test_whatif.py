@@ -302,6 +302,29 @@ def test_a_job_that_cannot_be_replayed_is_refused_with_the_reason(job, words, tm
         predict(recorded(job, tmp_path))
 
 
+def test_buckets_on_the_stream_of_compute_overlap_with_nothing(tmp_path):
+    for rank in (0, 1):
+        kineto = record(PLAIN, rank)
+        for event in kineto.events:
+            if event["cat"] == "kernel":
+                event["args"]["stream"] = event["tid"] = 7
+        kineto.write(tmp_path / f"rank{rank}.json")
+    with pytest.raises(RunError, match="on the stream of compute"):
+        predict(load_run(tmp_path))
+
+
+def test_gradients_reduced_in_each_micro_step_are_refused(tmp_path):
+    for rank in (0, 1):
+        kineto = record(replace(PLAIN, steps=6), rank)
+        marks = [one for one in kineto.events if "ProfilerStep" in one["name"]]
+        for first, second in zip(marks[::2], marks[1::2], strict=True):
+            first["dur"] = second["ts"] + second["dur"] - first["ts"]
+            kineto.events.remove(second)
+        kineto.write(tmp_path / f"rank{rank}.json")
+    with pytest.raises(RunError, match="several times a step"):
+        predict(load_run(tmp_path))
+
+
 def test_a_run_without_step_marks_is_refused(tmp_path):
     for rank in (0, 1):
         kineto = record(PLAIN, rank)
