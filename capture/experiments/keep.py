@@ -53,7 +53,7 @@ def keep(recording: Path, target: Path) -> None:
 
 def without_folder(word: str) -> str:
     """Return a word of a command without the folder that a checkout or a Python lies in."""
-    place = word.find("capture/examples/")
+    place = max(word.find(f"capture/{folder}/") for folder in ("examples", "experiments"))
     return word[place:] if place > 0 else Path(word).name if word.startswith("/") else word
 
 
