@@ -17,6 +17,8 @@ from ddptrace.cli.export import export
 from ddptrace.cli.history import commands as history
 from ddptrace.cli.merge import merge
 from ddptrace.cli.report import report
+from ddptrace.cli.simulate import simulate
+from ddptrace.cli.whatif import whatif
 from ddptrace.errors import DdptraceError
 
 app = typer.Typer(
@@ -32,6 +34,8 @@ app.command("report")(report)
 app.command("explain")(explain)
 app.command("compare")(compare)
 app.command("check")(check)
+app.command("whatif")(whatif)
+app.command("simulate")(simulate)
 app.command("export")(export)
 app.command("merge")(merge)
 app.add_typer(history, name="history")
