@@ -32,6 +32,7 @@ def test_the_evidence_holds_each_figure_beside_its_limit():
     assert {one.metric: (one.value, one.limit) for one in found.evidence} == {
         "exposed_wait_ns": (5_000_000, 1_000_000),
         "transfer_alone_ns": (0, None),
+        "slowed_ns": (0, None),
         "late_ns": (5_000_000, 50_000),
         "led": (1, None),
         "collectives": (1, None),

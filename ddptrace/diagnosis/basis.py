@@ -40,7 +40,7 @@ class Basis:
         steps = counted_steps(measured, causes(measured))
         counted = [step.causes for step in steps]
         step_ns = median_step_ns(measured.counted, measured.summary)
-        return cls(measured, counted, step_ns, Leads.of(measured, counted), steps)
+        return cls(measured, counted, step_ns, Leads.of(measured, steps), steps)
 
     @property
     def limit_ns(self) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
 
 from ddptrace.diagnosis.basis import Basis
+from ddptrace.diagnosis.figures import middle
 from ddptrace.diagnosis.finding import Evidence, Finding
 from ddptrace.diagnosis.ledger import Causes
 from ddptrace.metrics.stragglers import NOISE_NS, Stragglers
@@ -46,7 +46,7 @@ def straggler(basis: Basis) -> Iterator[Finding]:
     cost = basis.largest(gain_ns)
     if cost is None:
         return
-    alone = [lead.alone_ns for (rank, _), lead in leads.items() if rank == cost.rank]
+    mine = [lead for (rank, _), lead in leads.items() if rank == cost.rank]
     those = [step for step in late.steps if step.rank == late.rank]
     yield Finding(
         code="straggler",
@@ -54,7 +54,8 @@ def straggler(basis: Basis) -> Iterator[Finding]:
         ranks=[late.rank],
         evidence=[
             Evidence("exposed_wait_ns", late.cost_ns, basis.limit_ns),
-            Evidence("transfer_alone_ns", int(median(alone)) if alone else 0, None),
+            Evidence("transfer_alone_ns", middle(one.alone_ns for one in mine) or 0, None),
+            Evidence("slowed_ns", middle(one.slowed_ns for one in mine) or 0, None),
             Evidence("late_ns", late.late_ns, NOISE_NS),
             Evidence("led", late.led, None),
             Evidence("collectives", late.collectives, None),
