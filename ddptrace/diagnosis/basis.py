@@ -47,6 +47,12 @@ class Basis:
         """What a finding has to cost to be listed: something at least, where there is no step."""
         return max(round(LISTED_PART * (self.step_ns or 0)), 1)
 
+    @property
+    def is_of_host(self) -> bool:
+        """Whether the run used no GPU, so that its figures are of the host."""
+        recordings = self.measured.recordings.values()
+        return any(one.trace.device == "host" for mine in recordings for one in mine)
+
     def recorded(self, rank: int) -> list[Recorded]:
         """Return the recordings that figures of a rank come from."""
         return list(self.measured.recordings[rank])

@@ -14,6 +14,12 @@ from ddptrace.diagnosis.rules.beside import reduces_on_compute_stream
 from ddptrace.metrics.transfers import links
 
 
+_LINK = (
+    "check that NCCL uses NVLink or RDMA (NCCL_DEBUG=INFO) rather than shared memory or TCP"
+)
+_LINK_OF_HOST = "check which interface gloo uses (GLOO_SOCKET_IFNAME), or train on GPUs with NCCL"
+
+
 def comm_bandwidth(basis: Basis) -> Iterator[Finding]:
     """Give the finding that transfers take longer than what they could be hidden under."""
     cost = basis.cost(lambda one: one.ledger.comm_bandwidth_ns if one.ledger else None)
@@ -32,8 +38,7 @@ def comm_bandwidth(basis: Basis) -> Iterator[Finding]:
             *_backlog(basis, rank),
         ],
         advice="send less or over a faster link: gradients as bf16 (a communication hook), "
-        "reduce every few micro-batches (no_sync), check that NCCL uses NVLink or RDMA "
-        "(NCCL_DEBUG=INFO) rather than shared memory or TCP",
+        f"reduce every few micro-batches (no_sync), {_LINK_OF_HOST if basis.is_of_host else _LINK}",
     )
 
 
