@@ -48,9 +48,16 @@ def _parts(row: StepMetrics) -> str:
     return f"{step_ns / 1e6:.2f} ms: {', '.join(words)}"
 
 
-def verdict_sentence(verdict: Finding, step_ns: int | None) -> str:
-    """Return what holds the step back, what that costs and where, and what to try."""
-    return f"{of_cost(verdict, step_ns)}: {verdict.advice}"
+def verdict_sentence(
+    verdict: Finding, step_ns: int | None, dangers: Sequence[Finding] = (), doubt: str | None = None
+) -> str:
+    """Return what holds the step back, what that costs and where, and what to try.
+
+    What may make the job wrong is said before it, and behind it why it is hardly to be believed.
+    """
+    before = "".join(f"{one.advice.partition(':')[0]} ({one.code}); " for one in dangers)
+    behind = f" (confidence low: {doubt})" if doubt else ""
+    return f"{before}{of_cost(verdict, step_ns)}: {verdict.advice}{behind}"
 
 
 def of_cost(finding: Finding, step_ns: int | None) -> str:

@@ -13,9 +13,11 @@ _SHOWN_NS = 5_000  # what rounds to 0.00 ms is left out
 
 
 def confidence_line(report: Report) -> str | None:
-    """Return how sure the verdict is; None where that is not said."""
+    """Return how sure the verdict is; None where the headline says so, and where nothing does."""
     found = report.diagnosis
-    return None if found.confidence is None else f"confidence {found.confidence}: {found.reason}"
+    if found.confidence in (None, "low"):
+        return None
+    return f"confidence {found.confidence}: {found.reason}"
 
 
 def finding_lines(report: Report) -> list[str]:

@@ -9,6 +9,7 @@ from ddptrace.diagnosis.basis import Basis, Cost
 from ddptrace.diagnosis.figures import middle
 from ddptrace.diagnosis.finding import Evidence, Finding
 from ddptrace.diagnosis.ledger import Causes
+from ddptrace.metrics.lateness import EXPLAINS
 from ddptrace.metrics.stragglers import NOISE_NS, Stragglers
 from ddptrace.wording import of_ranks
 
@@ -29,6 +30,12 @@ _ON_THE_HOST = {
     "host": "its host is busy outside of its operators: look for other processes on its cores, "
     "Python between operators, or work that only this rank does",
     None: "nothing recorded explains it: compare what its host does with another rank's",
+}
+_IDLES = {
+    "launch_ns": "its GPU idles while its host is launching (launch_bound): look for other "
+    "processes on its cores, and give it less to launch",
+    "sync_ns": "its GPU idles behind calls in which its host waits for it (sync_wait): look for "
+    ".item(), .cpu() and prints that only this rank does",
 }
 _IN_TURN = (
     "are late in turn: look for what wanders between them, such as uneven batches, garbage "
@@ -91,5 +98,18 @@ def _gain_ns(basis: Basis, one: Causes) -> int | None:
 def _advice(basis: Basis, late: Stragglers, ranks: Collection[int]) -> str:
     if late.pattern == "alternating":
         return f"{of_ranks(ranks)} {_IN_TURN}"
-    advice = _ON_THE_HOST if basis.is_of_host else _ADVICE
-    return f"rank {late.rank} is late: {advice[late.cause]}"
+    advice = (_ON_THE_HOST if basis.is_of_host else _ADVICE)[late.cause]
+    if late.cause == "host":
+        advice = _why_it_idles(basis, late.rank) or advice
+    return f"rank {late.rank} is late: {advice}"
+
+
+def _why_it_idles(basis: Basis, rank: int | None) -> str | None:
+    """Return what most of a late rank's idle time is due to; None when that is nothing special."""
+    mine = [one for one in basis.counted if one.row.rank == rank and one.idle is not None]
+    idle = [one.idle for one in mine]
+    whole_ns = sum(one.row.idle_ns or 0 for one in mine)
+    for name, advice in _IDLES.items():
+        if sum(getattr(one, name) for one in idle) > EXPLAINS * whole_ns:
+            return advice
+    return None

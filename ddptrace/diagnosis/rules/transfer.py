@@ -14,9 +14,7 @@ from ddptrace.diagnosis.rules.beside import reduces_on_compute_stream
 from ddptrace.metrics.transfers import links
 
 
-_LINK = (
-    "check that NCCL uses NVLink or RDMA (NCCL_DEBUG=INFO) rather than shared memory or TCP"
-)
+_LINK = "check that NCCL uses NVLink or RDMA (NCCL_DEBUG=INFO) rather than shared memory or TCP"
 _LINK_OF_HOST = "check which interface gloo uses (GLOO_SOCKET_IFNAME), or train on GPUs with NCCL"
 
 
