@@ -11,8 +11,8 @@ from ddptrace.diagnosis.basis import Basis
 from ddptrace.diagnosis.figures import middle
 from ddptrace.diagnosis.finding import Evidence, Finding
 from ddptrace.diagnosis.rules.beside import reduces_on_compute_stream
+from ddptrace.diagnosis.rules.layout import is_uneven
 from ddptrace.metrics.transfers import links
-
 
 _LINK = "check that NCCL uses NVLink or RDMA (NCCL_DEBUG=INFO) rather than shared memory or TCP"
 _LINK_OF_HOST = "check which interface gloo uses (GLOO_SOCKET_IFNAME), or train on GPUs with NCCL"
@@ -99,6 +99,11 @@ def _schedule_advice(basis: Basis, buckets: int | None) -> str:
         )
     if buckets == 1:
         return "one bucket cannot overlap with backward: lower bucket_cap_mb"
+    if is_uneven(basis):
+        return (
+            "buckets are ready all at once behind one long kernel of backward (uneven_backward): "
+            "make that faster or split it, since other buckets would be as late"
+        )
     return (
         "let the buckets start earlier: a smaller bucket_cap_mb starts the first one sooner and "
         "leaves less for the end"
