@@ -1,5 +1,7 @@
 """A recording that slowed the run, steps unlike the others, and DDP's own averages; in µs."""
 
+from dataclasses import replace
+
 import pytest
 from findings import STEP, backward, costs, figures, findings, of_ddp, reduce
 from test_recording import part, rank
@@ -115,6 +117,21 @@ def test_both_values_are_shown():
         "backward_comm_ns": (4_000_000, None),
         "bucket_span_ns": (1_000_000, None),
     }
+
+
+def test_ranks_whose_logs_disagree_are_one_finding_with_the_figures_of_the_worst():
+    told = ({0: 4_000_000, 1: 1_100_000, 2: 100_000}, {0: 3_100_000, 1: 3_000_000})
+    for averages, expected in zip(told, ([0, 2], [0]), strict=True):
+        traces = [replace(bucket_span(), rank=rank) for rank in averages]
+        manifest = Manifest(
+            ranks=tuple(
+                RankFacts(rank=rank, ddp=(DdpModule(ddp_averages={"backward_comm_ns": ns}),))
+                for rank, ns in averages.items()
+            )
+        )
+        (found,) = findings("ddp_logger_disagrees", *traces, manifest=manifest)
+        assert found.ranks == expected
+        assert figures(found)["ratio"][0] == (10.0 if len(averages) == 3 else 3.1)
 
 
 def test_of_several_modules_nobody_knows_whose_buckets_are_meant():
