@@ -16,7 +16,7 @@ FINE_PARAMETERS = Explanation(
     meaning="Many small parameters keep the host launching. Each costs it an operator in backward, "
     "a copy into its bucket and a part of the optimizer, however small it is.",
     how=f"launch_bound is worth listing, a gradient has {kibibytes(FINE_BYTES)} or less on "
-    f"average or there is one for every {1 / MANY_RATIO:.0f} kernels of the step, and there are "
+    f"average or there are {percent(MANY_RATIO)} as many as kernels in the step, and there are "
     f"{FEWEST_A_BUCKET} or more to a bucket, so that it is not the buckets that are fine. The cost "
     "is the GPU's idle time while the host took in gradients, where the host's operators were "
     "recorded; else it is not known.",

@@ -21,7 +21,7 @@ from ddptrace.model import Trace
 FINE_BYTES = 2 << 20
 """Parameters are fine when a gradient has no more bytes on average: a GPU divides or copies so many
 in less time than a host takes for the launch."""
-MANY_RATIO = 1 / 3
+MANY_RATIO = 0.3
 """Larger ones are fine, too, when there are so many to a kernel of the step: what is done for each
 of them is then a good part of all that is launched."""
 FEWEST_A_BUCKET = 2
