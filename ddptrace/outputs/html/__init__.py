@@ -1,0 +1,229 @@
+"""A report as one page that needs no network: verdict, timeline, ranks, buckets, findings."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from html import escape
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ddptrace.metrics.link import fitted
+from ddptrace.outputs.html import sections
+from ddptrace.outputs.html.about import facts, glossary, rank_count
+from ddptrace.outputs.html.chosen import Chosen, choose
+from ddptrace.outputs.html.document import Page, page_of
+from ddptrace.outputs.html.findings import Place, findings, places
+from ddptrace.outputs.html.held import Held, held
+from ddptrace.outputs.html.looks import LOOKS
+from ddptrace.outputs.html.timelines import (
+    Block,
+    Names,
+    Step,
+    blocks,
+    packed,
+    recordings_of,
+    steps_of,
+    title_of,
+    urgency,
+)
+from ddptrace.outputs.html.top import paying, top
+from ddptrace.report import Report
+from ddptrace.wording import counted
+
+_MOST_POINTS = 2_000
+_MOST_SPREADS = 1_024
+_CONTENTS = {
+    "ledger": "Step",
+    "timeline-head": "Timeline",
+    "ranks": "Ranks",
+    "buckets": "Buckets",
+    "findings": "Findings",
+    "facts": "The run",
+    "glossary": "Glossary",
+}
+
+
+def render(report: Report) -> str:
+    """Return the report as one HTML page; the same report gives the same page, of 8 MB at most."""
+    chosen = choose(report)
+    kept = held(report, chosen)
+    steps = steps_of(report, chosen)
+    first = f"step-{list(chosen.rows).index(chosen.first)}"
+    names = Names()
+    found = blocks(
+        steps, {"": recordings_of(report)}, urgency(steps, chosen.drawn, [first]), names
+    )
+    where = places(report, steps, first)
+    return page_of(
+        Page(
+            title=f"ddptrace report: {rank_count(report.run)}",
+            body=_body(kept, chosen, steps, first, where),
+            documents={
+                "ddptrace-report": kept.json,
+                "ddptrace-page": _about(report, chosen, found, first, where),
+            },
+            blocks={
+                "names": packed(msgspec.json.encode(names.words)),
+                **{block.step.key: block.data for block in found},
+            },
+        )
+    )
+
+
+def _body(
+    kept: Held, chosen: Chosen, steps: Sequence[Step], first: str, where: Sequence[Place | None]
+) -> Iterator[str]:
+    report = kept.report
+    ranks = sorted({row.rank for row in report.steps})
+    yield from _contents()
+    yield from top(report)
+    shown = steps or [Step(f"step-{at}", title_of(rows[0]), []) for at, rows in enumerate(chosen.rows.values())]
+    yield from sections.choice(shown, chosen, first, ranks)
+    yield from sections.timeline(has_host=any(step.note for step in steps), steps=steps)
+    yield from sections.ranks(report)
+    yield from sections.buckets(report, ranks, _first_rank(report, ranks))
+    yield from _what_if(report)
+    yield sections.collectives_table()
+    yield "</section>"
+    yield from findings(report, where)
+    yield from facts(report)
+    yield from glossary()
+    yield from (f'<p class="quiet">{escape(line)}</p>' for line in kept.left_out)
+
+
+def _contents() -> Iterator[str]:
+    links = "".join(f'<li><a href="#{name}">{words}</a></li>' for name, words in _CONTENTS.items())
+    yield f'<nav aria-label="Contents"><ul>{links}</ul></nav>'
+
+
+def _first_rank(report: Report, ranks: Sequence[int]) -> int | None:
+    row = paying(report)
+    return row.rank if row is not None else next(iter(ranks), None)
+
+
+def _what_if(report: Report) -> Iterator[str]:
+    yield "<h3>What another bucket size would do</h3>"
+    if report.whatif is None:
+        yield "<p>This report holds no prediction.</p>"
+        return
+    yield sections.figure(
+        "whatif-chart",
+        "The predicted step time by bucket_cap_mb with its interval, and what was measured.",
+    )
+    best = report.whatif.get("best")
+    if isinstance(best, dict) and isinstance(best.get("step_ns"), int):
+        yield (
+            f"<p>Best: {escape(str(best.get('bucket_cap_mb')))} MB, "
+            f"<data value='{best['step_ns']}'>{best['step_ns'] / 1e6:.2f}</data> ms a step.</p>"
+        )
+
+
+def _about(
+    report: Report,
+    chosen: Chosen,
+    found: Sequence[Block],
+    first: str,
+    where: Sequence[Place | None],
+) -> str:
+    """Return what the page's script needs to know beside the report."""
+    by_key = {block.step.key: block for block in found}
+    numbers = {f"step-{at}": step for at, step in enumerate(chosen.rows)}
+    steps = [
+        {
+            "key": key,
+            "title": title_of(rows[0]),
+            "figures": True,
+            "step": step,
+            "note": _note(by_key.get(key)),
+        }
+        for (key, step), rows in zip(numbers.items(), chosen.rows.values(), strict=True)
+    ]
+    steps += [
+        {"key": key, "title": block.step.title, "figures": False, "note": _note(block)}
+        for key, block in by_key.items()
+        if key not in numbers
+    ]
+    about: dict[str, Any] = {
+        "kind": "report",
+        "looks": {name: asdict(look) for name, look in LOOKS.items()},
+        "steps": steps,
+        "first": first,
+        "ranks": sorted({row.rank for row in report.steps}),
+        "drawn": chosen.drawn,
+        "roles": {str(rank): role for rank, role in chosen.roles.items()},
+        "places": [None if place is None else asdict(place) for place in where],
+        "lines": _lines(report),
+        "spread": _spread(report, chosen),
+        "measured_cap_mb": _measured_cap(report),
+    }
+    return msgspec.json.encode(about).decode()
+
+
+def _note(block: Block | None) -> str:
+    """Return what to know of a timeline before it is believed."""
+    if block is None:
+        return ""
+    said = [block.step.note]
+    if not block.step.common_clock:
+        said.append("The ranks have no clock in common: each row starts with its own window.")
+    if block.rows < block.intervals:
+        said.append(
+            f"The page holds {block.rows:,} of this step's {counted(block.intervals, 'interval')}: "
+            "gaps too short to see are closed so that the file stays small. All figures are exact."
+        )
+    return " ".join(filter(None, said))
+
+
+def _lines(report: Report) -> list[dict[str, Any]]:
+    """Return the fitted line of each operation and group whose sizes tell one."""
+    kinds: dict[tuple[str | None, str | None], list[tuple[int, int]]] = {}
+    for one in report.collectives:
+        if one.size_bytes and one.transfer_ns:
+            kinds.setdefault((one.op, one.group), []).append((one.size_bytes, one.transfer_ns))
+    found = []
+    for (op, group), pairs in kinds.items():
+        sizes, times = np.array(pairs, np.int64).T
+        line = fitted(sizes, times)
+        if line is not None:
+            found.append(
+                {"op": op, "group": group, "bandwidth_gb_s": line.bandwidth_gb_s, **asdict(line)}
+            )
+    return found
+
+
+def _spread(report: Report, chosen: Chosen) -> list[dict[str, Any]]:
+    """Return how the step times of each rank are spread, with the steps where they are few."""
+    times: dict[int, list[tuple[int | None, int]]] = {}
+    for row in report.steps:
+        if row.step_ns is not None and not row.partial:
+            times.setdefault(row.rank, []).append((row.step, row.step_ns))
+    ranks = sorted(times, key=lambda rank: (rank not in chosen.drawn, rank))[:_MOST_SPREADS]
+    few = sum(map(len, times.values())) <= _MOST_POINTS
+    return [_spread_of(rank, times[rank], few=few) for rank in sorted(ranks)]
+
+
+def _spread_of(
+    rank: int, times: Sequence[tuple[int | None, int]], *, few: bool
+) -> dict[str, Any]:
+    lengths = sorted(ns for _, ns in times)
+    q1, q3 = np.percentile(lengths, (25, 75)).tolist()
+    return {
+        "rank": rank,
+        "min": lengths[0],
+        "q1": q1,
+        "median": statistics.median(lengths),
+        "q3": q3,
+        "max": lengths[-1],
+        "steps": times if few else [],
+    }
+
+
+def _measured_cap(report: Report) -> float | None:
+    """Return the bucket_cap_mb of the run, as DDP counts it: in MiB."""
+    told = None if report.run.settings is None else report.run.settings.ddp
+    cap = told[0].bucket_cap_bytes if told else None
+    return None if cap is None else cap / 2**20
