@@ -55,9 +55,7 @@ def times_of_causes(recorded: Recorded) -> IdleTimes:
 def _without_causes(recorded: Recorded) -> IdleTimes:
     """Return when a recording idled, of which no cause is known."""
     busy, steps = recorded.busy, recorded.steps
-    gaps = (busy.compute | busy.comm | busy.mem).gaps(
-        int(steps.start_ns[0]), int(steps.end_ns[-1])
-    )
+    gaps = (busy.compute | busy.comm | busy.mem).gaps(int(steps.start_ns[0]), int(steps.end_ns[-1]))
     nothing = Intervals.empty()
     return IdleTimes(nothing, nothing, nothing, gaps)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Generic, TypeAlias, TypeVar, overload
+from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -166,13 +166,10 @@ class RankTimeline:
     sync_calls: Sequence[Named] = ()
 
 
-PAIRS = tuple(
-    one.name for one in fields(RankTimeline) if one.type == "Sequence[Pair]"
-)
+PAIRS = tuple(one.name for one in fields(RankTimeline) if one.type == "Sequence[Pair]")
 """The names of the fields that are sets of time."""
 NAMED = tuple(one.name for one in fields(RankTimeline) if one.type == "Sequence[Named]")
 """The names of the fields of operations and ranges with names."""
-BUSY = ("compute", "hidden_comm", "exposed_comm", "mem")
 
 
 def rank_timeline(
@@ -213,8 +210,17 @@ def rank_timeline(
             )
         ],
         names=Made(lambda: drawn.names),
-        **{f"idle_{cause}": of_idle(cause) for cause in ("input", "sync", "launch", "unknown")},
-        **{what: named(what) for what in NAMED},
+        idle_input=of_idle("input"),
+        idle_sync=of_idle("sync"),
+        idle_launch=of_idle("launch"),
+        idle_unknown=of_idle("unknown"),
+        kernels=named("kernels"),
+        copies=named("copies"),
+        forward=named("forward"),
+        backward=named("backward"),
+        optimizer=named("optimizer"),
+        data_loader=named("data_loader"),
+        sync_calls=named("sync_calls"),
     )
 
 
@@ -227,16 +233,10 @@ def clipped(recording: RankTimeline, start_ns: int, end_ns: int) -> RankTimeline
     def named(name: str) -> NamedRows:
         return NamedRows(lambda: times_of(getattr(recording, name)).clip(start_ns, end_ns))
 
-    return RankTimeline(
-        rank=recording.rank,
-        part=recording.part,
-        windows=[
-            one for one in recording.windows if one.start_ns < end_ns and one.end_ns > start_ns
-        ],
-        names=recording.names,
-        **{name: pairs(name) for name in PAIRS},
-        **{name: named(name) for name in NAMED},
-    )
+    inside: dict[str, Any] = {name: pairs(name) for name in PAIRS}
+    inside |= {name: named(name) for name in NAMED}
+    windows = [one for one in recording.windows if one.start_ns < end_ns and one.end_ns > start_ns]
+    return replace(recording, windows=windows, **inside)
 
 
 def intervals(pairs: Sequence[Pair]) -> Intervals:

@@ -11,19 +11,19 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ddptrace.metrics.link import fitted
 from ddptrace.outputs.html import sections
 from ddptrace.outputs.html.about import facts, glossary, rank_count
 from ddptrace.outputs.html.chosen import Chosen, choose
 from ddptrace.outputs.html.document import Page, page_of
 from ddptrace.outputs.html.findings import Place, findings, places
 from ddptrace.outputs.html.held import Held, held
+from ddptrace.outputs.html.lines import lines_of
 from ddptrace.outputs.html.looks import LOOKS
 from ddptrace.outputs.html.timelines import (
     Block,
     Names,
-    Step,
     blocks,
+    note_of,
     packed,
     recordings_of,
     steps_of,
@@ -32,7 +32,6 @@ from ddptrace.outputs.html.timelines import (
 )
 from ddptrace.outputs.html.top import paying, top
 from ddptrace.report import Report
-from ddptrace.wording import counted
 
 _MOST_POINTS = 2_000
 _MOST_SPREADS = 1_024
@@ -52,16 +51,14 @@ def render(report: Report) -> str:
     chosen = choose(report)
     kept = held(report, chosen)
     steps = steps_of(report, chosen)
-    first = f"step-{list(chosen.rows).index(chosen.first)}"
+    first = chosen.first_key
     names = Names()
-    found = blocks(
-        steps, {"": recordings_of(report)}, urgency(steps, chosen.drawn, [first]), names
-    )
+    found = blocks(steps, {"": recordings_of(report)}, urgency(steps, chosen.drawn, [first]), names)
     where = places(report, steps, first)
     return page_of(
         Page(
             title=f"ddptrace report: {rank_count(report.run)}",
-            body=_body(kept, chosen, steps, first, where),
+            body=_body(kept, chosen, found, where),
             documents={
                 "ddptrace-report": kept.json,
                 "ddptrace-page": _about(report, chosen, found, first, where),
@@ -75,24 +72,32 @@ def render(report: Report) -> str:
 
 
 def _body(
-    kept: Held, chosen: Chosen, steps: Sequence[Step], first: str, where: Sequence[Place | None]
+    kept: Held, chosen: Chosen, found: Sequence[Block], where: Sequence[Place | None]
 ) -> Iterator[str]:
     report = kept.report
     ranks = sorted({row.rank for row in report.steps})
     yield from _contents()
     yield from top(report)
-    shown = steps or [Step(f"step-{at}", title_of(rows[0]), []) for at, rows in enumerate(chosen.rows.values())]
-    yield from sections.choice(shown, chosen, first, ranks)
-    yield from sections.timeline(has_host=any(step.note for step in steps), steps=steps)
+    yield from sections.choice(_choices(chosen, found), chosen, ranks)
+    yield from sections.timeline(found, title_of(chosen.rows[chosen.first][0]))
     yield from sections.ranks(report)
-    yield from sections.buckets(report, ranks, _first_rank(report, ranks))
+    lines = lines_of(report.collectives)
+    yield from sections.buckets(report, ranks, _first_rank(report, ranks), lines)
     yield from _what_if(report)
     yield sections.collectives_table()
     yield "</section>"
     yield from findings(report, where)
+    yield '<section><h2 id="facts">The run</h2>'
     yield from facts(report)
+    yield "</section>"
     yield from glossary()
     yield from (f'<p class="quiet">{escape(line)}</p>' for line in kept.left_out)
+
+
+def _choices(chosen: Chosen, found: Sequence[Block]) -> dict[str, str]:
+    """Return the titles of the steps that can be shown by their keys."""
+    figures = {f"step-{at}": title_of(rows[0]) for at, rows in enumerate(chosen.rows.values())}
+    return figures | {block.step.key: block.step.title for block in found}
 
 
 def _contents() -> Iterator[str]:
@@ -138,12 +143,12 @@ def _about(
             "title": title_of(rows[0]),
             "figures": True,
             "step": step,
-            "note": _note(by_key.get(key)),
+            "note": note_of(by_key.get(key)),
         }
         for (key, step), rows in zip(numbers.items(), chosen.rows.values(), strict=True)
     ]
     steps += [
-        {"key": key, "title": block.step.title, "figures": False, "note": _note(block)}
+        {"key": key, "title": block.step.title, "figures": False, "note": note_of(block)}
         for key, block in by_key.items()
         if key not in numbers
     ]
@@ -156,43 +161,14 @@ def _about(
         "drawn": chosen.drawn,
         "roles": {str(rank): role for rank, role in chosen.roles.items()},
         "places": [None if place is None else asdict(place) for place in where],
-        "lines": _lines(report),
+        "lines": [
+            {"op": one.op, "group": one.group, **asdict(one.line)}
+            for one in lines_of(report.collectives)
+        ],
         "spread": _spread(report, chosen),
         "measured_cap_mb": _measured_cap(report),
     }
     return msgspec.json.encode(about).decode()
-
-
-def _note(block: Block | None) -> str:
-    """Return what to know of a timeline before it is believed."""
-    if block is None:
-        return ""
-    said = [block.step.note]
-    if not block.step.common_clock:
-        said.append("The ranks have no clock in common: each row starts with its own window.")
-    if block.rows < block.intervals:
-        said.append(
-            f"The page holds {block.rows:,} of this step's {counted(block.intervals, 'interval')}: "
-            "gaps too short to see are closed so that the file stays small. All figures are exact."
-        )
-    return " ".join(filter(None, said))
-
-
-def _lines(report: Report) -> list[dict[str, Any]]:
-    """Return the fitted line of each operation and group whose sizes tell one."""
-    kinds: dict[tuple[str | None, str | None], list[tuple[int, int]]] = {}
-    for one in report.collectives:
-        if one.size_bytes and one.transfer_ns:
-            kinds.setdefault((one.op, one.group), []).append((one.size_bytes, one.transfer_ns))
-    found = []
-    for (op, group), pairs in kinds.items():
-        sizes, times = np.array(pairs, np.int64).T
-        line = fitted(sizes, times)
-        if line is not None:
-            found.append(
-                {"op": op, "group": group, "bandwidth_gb_s": line.bandwidth_gb_s, **asdict(line)}
-            )
-    return found
 
 
 def _spread(report: Report, chosen: Chosen) -> list[dict[str, Any]]:
@@ -206,9 +182,7 @@ def _spread(report: Report, chosen: Chosen) -> list[dict[str, Any]]:
     return [_spread_of(rank, times[rank], few=few) for rank in sorted(ranks)]
 
 
-def _spread_of(
-    rank: int, times: Sequence[tuple[int | None, int]], *, few: bool
-) -> dict[str, Any]:
+def _spread_of(rank: int, times: Sequence[tuple[int | None, int]], *, few: bool) -> dict[str, Any]:
     lengths = sorted(ns for _, ns in times)
     q1, q3 = np.percentile(lengths, (25, 75)).tolist()
     return {

@@ -28,14 +28,11 @@ def rank_count(run: RunFacts) -> str:
 
 def facts(report: Report) -> Iterator[str]:
     """Yield what is known of a run and of how it was recorded; `report` has no secrets."""
-    yield '<section><h2 id="facts">The run</h2>'
-    yield definitions(_facts(report.run))
+    yield _definitions(_facts(report.run))
     yield from (f'<p class="quiet">{escape(_sentence(line))}.</p>' for line in sentences(report))
-    yield "</section>"
 
 
-def definitions(found: Mapping[str, str]) -> str:
-    """Return facts with their names as a list."""
+def _definitions(found: Mapping[str, str]) -> str:
     items = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(_short(value))}</dd>"
         for name, value in list(found.items())[:_MOST_FACTS]

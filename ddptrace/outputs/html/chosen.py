@@ -39,6 +39,11 @@ class Chosen:
     all_ranks: int
 
     @property
+    def first_key(self) -> str:
+        """The key of the step to show first."""
+        return f"step-{list(self.rows).index(self.first)}"
+
+    @property
     def by_urgency(self) -> list[StepNumber]:
         """The steps held, the one to show first before all others."""
         return [self.first, *(step for step in self.rows if step != self.first)]

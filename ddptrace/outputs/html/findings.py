@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -65,8 +65,8 @@ def _finding(report: Report, one: Finding, number: int, place: Place | None) -> 
     if one.evidence:
         rows = "".join(_evidence(each) for each in one.evidence[:_MOST_EVIDENCE])
         yield (
-            '<details open><summary>Evidence</summary><div class="scroll" tabindex="0" role="region"'
-            f' aria-label="Evidence of {escape(one.code)}"><table>'
+            '<details open><summary>Evidence</summary><div class="scroll" tabindex="0" '
+            f'role="region" aria-label="Evidence of {escape(one.code)}"><table class="evidence">'
             '<thead><tr><th scope="col" class="word">figure</th><th scope="col">value</th>'
             f'<th scope="col">limit</th></tr></thead><tbody>{rows}</tbody></table></div></details>'
         )
@@ -97,13 +97,13 @@ def _evidence(one: Evidence) -> str:
     )
 
 
-def _figure(metric: str, value: float | None) -> str:
+def _figure(metric: str, value: float | int | None) -> str:
     if value is None:
         return UNKNOWN
     return f'<data value="{value}">{escape(_shown(metric, value))}</data>'
 
 
-def _shown(metric: str, value: float) -> str:
+def _shown(metric: str, value: float | int) -> str:
     base = metric.split(":")[0]
     if base.endswith("_ns"):
         return f"{value / 1e6:.3f} ms"
@@ -149,20 +149,26 @@ def _place(
 
 
 def _longest_wait(
-    step: Step, collectives: Sequence[Collective], ranks: Sequence[int] | dict[int, object]
+    step: Step, collectives: Sequence[Collective], ranks: Collection[int]
 ) -> Place | None:
-    parts = [each for one in collectives for each in one.ranks if each.rank in ranks and each.wait_ns]
+    parts = _parts(collectives, ranks)
     if not parts:
         return None
-    longest = max(parts, key=lambda each: (min(each.wait_ns or 0, each.exposed_ns), each.wait_ns))
+    longest = max(
+        parts, key=lambda each: (min(each.wait_ns or 0, each.exposed_ns), each.wait_ns or 0)
+    )
     return _of(step, longest)
 
 
 def _most_exposed(
-    step: Step, collectives: Sequence[Collective], ranks: Sequence[int]
+    step: Step, collectives: Sequence[Collective], ranks: Collection[int]
 ) -> Place | None:
-    parts = [each for one in collectives for each in one.ranks if each.rank in ranks]
+    parts = _parts(collectives, ranks)
     return _of(step, max(parts, key=lambda each: each.exposed_ns)) if parts else None
+
+
+def _parts(collectives: Sequence[Collective], ranks: Collection[int]) -> list[CollectiveOnRank]:
+    return [each for one in collectives for each in one.ranks if each.rank in ranks]
 
 
 def _of(step: Step, part: CollectiveOnRank) -> Place:

@@ -14,9 +14,7 @@ class Term(NamedTuple):
 
 
 GLOSSARY = (
-    Term(
-        "rank", "rank", "One process of the job, with one GPU; they are numbered from 0."
-    ),
+    Term("rank", "rank", "One process of the job, with one GPU; they are numbered from 0."),
     Term(
         "step",
         "step_ns",
@@ -55,7 +53,7 @@ GLOSSARY = (
         "Copies and sets of memory. Exposed: while neither compute nor communication ran.",
     ),
     Term("idle", "idle_ns", "Nothing ran on the GPU."),
-    Term("idle: input", "input_ns", "The host had no batch for the GPU: it was in the data loader."),
+    Term("idle: input", "input_ns", "The host had no batch for the GPU."),
     Term(
         "idle: synchronization",
         "sync_ns",
@@ -73,9 +71,7 @@ GLOSSARY = (
         "From the last compute before the end of the step's communication to that end: what the "
         "step waits for after the backward pass.",
     ),
-    Term(
-        "overlap", "overlap_ratio", "The hidden part of all communication."
-    ),
+    Term("overlap", "overlap_ratio", "The hidden part of all communication."),
     Term(
         "collective",
         "collectives",
@@ -89,7 +85,7 @@ GLOSSARY = (
     Term(
         "transfer",
         "transfer_ns",
-        "The shortest duration of a collective over its ranks: the rank that came last did not wait.",
+        "The shortest duration of a collective over its ranks: who came last did not wait.",
     ),
     Term("wait", "wait_ns", "A rank's duration of a collective, less the transfer."),
     Term(

@@ -142,7 +142,7 @@ def _bare(report: Report) -> Report:
 
 def _left_out(report: Report, kept: Report) -> Iterator[str]:
     """Yield what a page says of the records that it does not hold."""
-    records = {
+    records: dict[str, tuple[Sequence[object], Sequence[object]]] = {
         "step of a rank": (report.steps, kept.steps),
         "collective": (report.collectives, kept.collectives),
         "warning": (report.run.warnings, kept.run.warnings),

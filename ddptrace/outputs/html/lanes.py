@@ -101,9 +101,7 @@ class Recorded:
                 found[name] = lane
         return found | self._old_copies(found, start_ns, end_ns)
 
-    def _old_copies(
-        self, found: Mapping[str, Lane], start_ns: int, end_ns: int
-    ) -> dict[str, Lane]:
+    def _old_copies(self, found: Mapping[str, Lane], start_ns: int, end_ns: int) -> dict[str, Lane]:
         inside = self.sets["mem"].clip(start_ns, end_ns)
         return {"copies": Lane.of_set(inside)} if "copies" not in found and len(inside) else {}
 

@@ -23,6 +23,7 @@ class Look:
 
 LOOKS = {
     "compute": Look("compute", "#0072b2", ink="#fff"),
+    "kernels": Look("compute", "#0072b2", ink="#fff"),
     "hidden": Look("hidden communication", "#56b4e9"),
     "transfer": Look("exposed transfer", "#d55e00", "/"),
     "wait": Look("exposed waiting", "#f0b429", "."),

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
 from ddptrace.outputs.buckets import bucket_lines
+from ddptrace.outputs.figures import percent
 from ddptrace.outputs.html.chosen import Chosen
+from ddptrace.outputs.html.lanes import LANES
+from ddptrace.outputs.html.lines import KindLine
 from ddptrace.outputs.html.looks import LOOKS
-from ddptrace.outputs.html.timelines import Step
+from ddptrace.outputs.html.timelines import Block
 from ddptrace.outputs.stragglers import straggler_lines
 from ddptrace.report import Report
 from ddptrace.wording import ranges
 
-_COMM = ("compute", "hidden", "transfer", "wait", "unclear", "copies")
-_IDLE = ("idle_input", "idle_sync", "idle_launch", "idle_unknown")
-_HOST = ("data_loader", "forward", "backward", "optimizer", "sync_calls")
 _TOOLS = {
     "in": ("+", "Zoom in"),
     "out": ("−", "Zoom out"),
@@ -36,13 +36,13 @@ _COLLECTIVE_HEADS = (
 _WORDS = ("bucket", "op", "group", "held up")
 
 
-def choice(steps: Sequence[Step], chosen: Chosen, first: str, ranks: Sequence[int]) -> Iterator[str]:
-    """Yield the bar in which the step and the ranks to draw are chosen."""
+def choice(titles: Mapping[str, str], chosen: Chosen, ranks: Sequence[int]) -> Iterator[str]:
+    """Yield the bar in which the step, by its key, and the ranks to draw are chosen."""
     yield '<div class="bar" role="group" aria-label="What is shown">'
     options = "".join(
-        f'<option value="{step.key}"{" selected" if step.key == first else ""}>'
-        f"{escape(step.title)}</option>"
-        for step in steps
+        f'<option value="{key}"{" selected" if key == chosen.first_key else ""}>'
+        f"{escape(title)}</option>"
+        for key, title in titles.items()
     )
     yield f'<label>Step <select id="step-choice" autocomplete="off">{options}</select></label>'
     if len(ranks) > 1:
@@ -65,17 +65,17 @@ def _why(chosen: Chosen) -> str:
     return "; at first the slowest, typical and fastest" if chosen.roles else ""
 
 
-def timeline(*, has_host: bool, steps: Sequence[Step]) -> Iterator[str]:
+def timeline(found: Sequence[Block], title: str) -> Iterator[str]:
     """Yield the timeline, its tools, and how it is used."""
+    kinds = frozenset[str]().union(*(block.kinds for block in found))
     yield (
         '<section id="timeline-section"><h2 id="timeline-head">Timeline: '
-        f'<span class="step-title">{escape(steps[0].title) if steps else ""}</span></h2>'
+        f'<span class="step-title">{escape(title)}</span></h2>'
     )
-    if not steps:
+    if not found:
         yield "<p>This report holds no timeline: save it with --timeline.</p></section>"
         return
-    kinds = [*_COMM, *_IDLE, *(_HOST if has_host else ())]
-    yield legend(kinds)
+    yield legend(name for name in LANES if name in kinds)
     buttons = "".join(
         f'<button type="button" data-act="{name}" aria-label="{words}" title="{words}">{sign}'
         "</button>"
@@ -88,10 +88,10 @@ def timeline(*, has_host: bool, steps: Sequence[Step]) -> Iterator[str]:
         '</canvas><div id="timeline-tip" class="tip" hidden></div></div>'
         '<p id="timeline-readout" class="readout" aria-live="polite"></p>'
         '<p id="timeline-note" class="quiet"></p>'
-        '<p id="timeline-keys" class="quiet keys">Drag over a time to zoom into it, with Shift to move; '
-        "double-click for the whole step; Ctrl and wheel zoom. Keys: <kbd>←</kbd> <kbd>→</kbd> move, "
-        "<kbd>+</kbd> <kbd>−</kbd> zoom, <kbd>0</kbd> whole step, <kbd>↑</kbd> <kbd>↓</kbd> lane, "
-        "<kbd>,</kbd> <kbd>.</kbd> previous and next interval.</p></section>"
+        '<p id="timeline-keys" class="quiet keys">Drag over a time to zoom into it, with Shift to '
+        "move; double-click for the whole step; Ctrl and wheel zoom. Keys: <kbd>←</kbd> "
+        "<kbd>→</kbd> move, <kbd>+</kbd> <kbd>−</kbd> zoom, <kbd>0</kbd> whole step, <kbd>↑</kbd> "
+        "<kbd>↓</kbd> lane, <kbd>,</kbd> <kbd>.</kbd> previous and next interval.</p></section>"
     )
 
 
@@ -131,11 +131,12 @@ def ranks(report: Report) -> Iterator[str]:
     yield "</section>"
 
 
-def buckets(report: Report, ranks: Sequence[int], first: int | None) -> Iterator[str]:
+def buckets(
+    report: Report, ranks: Sequence[int], first: int | None, lines: Sequence[KindLine]
+) -> Iterator[str]:
     """Yield the buckets and collectives: when they ran, what the link gave, a table."""
-    yield (
-        '<section><h2 id="buckets">Buckets and collectives: <span class="figures-title"></span></h2>'
-    )
+    title = 'Buckets and collectives: <span class="figures-title"></span>'
+    yield f'<section><h2 id="buckets">{title}</h2>'
     yield from (f"<p>{escape(line[0].upper() + line[1:])}.</p>" for line in bucket_lines(report))
     options = "".join(
         f'<option value="{rank}"{" selected" if rank == first else ""}>rank {rank}</option>'
@@ -155,11 +156,29 @@ def buckets(report: Report, ranks: Sequence[int], first: int | None) -> Iterator
         "link-chart",
         "Each mark is a collective of the run; the dashed line is the fitted α + S/B.",
     )
-    yield '</div><div><h3>Size and bus bandwidth</h3>'
+    yield from _line_words(lines)
+    yield "</div><div><h3>Size and bus bandwidth</h3>"
     yield figure(
-        "bandwidth-chart", "The bus bandwidth of a small collective is an upper bound of the link's."
+        "bandwidth-chart",
+        "That of a small collective is an upper bound of the link's bandwidth.",
     )
     yield "</div></div>"
+
+
+def _line_words(lines: Sequence[KindLine]) -> Iterator[str]:
+    """Yield the fixed cost and the bandwidth of each line, or why there is none."""
+    if not lines:
+        yield "<p>No line is fitted: the sizes of the collectives are too much alike.</p>"
+    for one in lines:
+        line, bandwidth = one.line, one.line.bandwidth_gb_s
+        rate = "not limited by the size" if bandwidth is None else f"B = {bandwidth:.2f} GB/s"
+        group = f" of group {one.group}" if len({each.group for each in lines}) > 1 else ""
+        yield (
+            f"<p>{escape(one.op or 'collective')}{escape(group)}: α = "
+            f"<data value='{line.fixed_ns}'>{line.fixed_ns / 1e3:.1f}</data> µs, {rate} "
+            f"(from {line.sizes} sizes; half of them within "
+            f"{percent(line.spread_ratio)} of the line).</p>"
+        )
 
 
 def table(name: str, title: str, heads: Sequence[str]) -> str:
@@ -179,9 +198,7 @@ def table(name: str, title: str, heads: Sequence[str]) -> str:
 
 def collectives_table() -> str:
     """Return the table of collectives, empty."""
-    return table(
-        "collectives-table", "Collectives of the step, times in ms", _COLLECTIVE_HEADS
-    )
+    return table("collectives-table", "Collectives of the step, times in ms", _COLLECTIVE_HEADS)
 
 
 def figure(name: str, caption: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from ddptrace.metrics.steps import StepMetrics
 from ddptrace.outputs.html.chosen import Chosen, StepNumber
 from ddptrace.outputs.html.lanes import Lane, Recorded, fewer, renamed, rows_of, waits_of
 from ddptrace.report import Report
-from ddptrace.wording import one_line
+from ddptrace.wording import counted, one_line
 
 MOST_ROWS = 250_000
 """Of all timelines of a page: about 2 MB."""
@@ -25,6 +25,10 @@ MOST_OF_CELL = 100_000
 _FLOOR = 60  # of a rank in a step, however many there are of both
 _MOST_NAMES = 20_000
 _LONGEST_NAME = 160
+_OF_CAUSES = (
+    "Recorded with the host's activity to tell causes; the figures of this page are of other "
+    "steps. Collectives are not matched here, so waiting is not told from transfer."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +87,16 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A packed timeline: its data, how many intervals were recorded, and how many rows are drawn."""
+    """A packed timeline: its data, how many intervals were recorded, and how many rows are drawn.
+
+    `kinds` are the kinds of time that it has.
+    """
 
     step: Step
     data: str
     intervals: int
     rows: int
+    kinds: frozenset[str]
 
 
 def steps_of(report: Report, chosen: Chosen) -> list[Step]:
@@ -135,8 +143,7 @@ def _steps_of_causes(report: Report, common: bool) -> Iterator[Step]:
             title=f"step {step} with the host",
             cells=sorted(mine, key=lambda cell: cell.rank),
             common_clock=common,
-            note="Recorded with the host's activity to tell causes; the figures of this page are of "
-            "other steps. Collectives are not matched here, so waiting is not told from transfer.",
+            note=_OF_CAUSES,
         )
 
 
@@ -222,7 +229,7 @@ def urgency(
 
 
 def _lanes(cell: Cell, recordings: Sequence[Recorded], names: Names) -> dict[str, Lane]:
-    """Return what ran in a cell's window; nothing of a partial one, of which some may be lacking."""
+    """Return what ran in a cell's window; nothing of a partial one, which may lack some."""
     if cell.partial:
         return {}
     found: dict[str, Lane] = {}
@@ -244,19 +251,14 @@ def _holds(recorded: Recorded, cell: Cell) -> bool:
 
 def _packed(step: Step, cells: Sequence[Mapping[str, Lane]], intervals: int) -> Block:
     """Return a step as a header in JSON and columns of whole numbers, compressed."""
-    first_ns = min((cell.start_ns for cell in step.cells), default=0)
+    origins = _origins(step)
     longest_ns = max(
-        (
-            cell.end_ns - (first_ns if step.common_clock else cell.start_ns)
-            for cell in step.cells
-        ),
-        default=0,
+        (cell.end_ns - begin for cell, begin in zip(step.cells, origins, strict=True)), default=0
     )
     tick_ns = longest_ns // 2**31 + 1  # 32 bits hold two seconds in ns
     columns: list[IntArray] = []
     rows = []
-    for cell, lanes in zip(step.cells, cells, strict=True):
-        origin_ns = first_ns if step.common_clock else cell.start_ns
+    for cell, lanes, origin_ns in zip(step.cells, cells, origins, strict=True):
         rows.append(
             {
                 "rank": cell.rank,
@@ -268,7 +270,10 @@ def _packed(step: Step, cells: Sequence[Mapping[str, Lane]], intervals: int) -> 
                 "tail": None
                 if cell.tail_ns is None
                 else [moment - origin_ns for moment in cell.tail_ns],
-                "lanes": {name: _columns(lane, origin_ns, tick_ns, columns) for name, lane in lanes.items()},
+                "lanes": {
+                    name: _columns(lane, origin_ns, tick_ns, columns)
+                    for name, lane in lanes.items()
+                },
             }
         )
     drawn = rows_of(cells)
@@ -282,7 +287,18 @@ def _packed(step: Step, cells: Sequence[Mapping[str, Lane]], intervals: int) -> 
     text += b" " * (-(len(text) + 4) % 4)
     numbers = np.concatenate(columns) if columns else np.empty(0, np.int64)
     data = len(text).to_bytes(4, "little") + text + numbers.astype("<i4").tobytes()
-    return Block(step, packed(data), intervals, drawn)
+    kinds = frozenset(name for lanes in cells for name in lanes)
+    return Block(step, packed(data), intervals, drawn, kinds)
+
+
+def _origins(step: Step) -> list[int]:
+    """Return what the times of each cell count from: the start of the step in the cell's run."""
+    if not step.common_clock:
+        return [cell.start_ns for cell in step.cells]
+    first: dict[str, int] = {}
+    for cell in step.cells:
+        first[cell.run] = min(first.get(cell.run, cell.start_ns), cell.start_ns)
+    return [first[cell.run] for cell in step.cells]
 
 
 def _columns(lane: Lane, origin_ns: int, tick_ns: int, columns: list[IntArray]) -> list[int]:
@@ -302,3 +318,18 @@ def _columns(lane: Lane, origin_ns: int, tick_ns: int, columns: list[IntArray]) 
 def packed(data: bytes) -> str:
     """Return bytes as text that the page's script unpacks."""
     return base64.b64encode(zlib.compress(data, 6)).decode()
+
+
+def note_of(block: Block | None) -> str:
+    """Return what to know of a timeline before it is believed."""
+    if block is None:
+        return ""
+    said = [block.step.note]
+    if not block.step.common_clock:
+        said.append("The ranks have no clock in common: each row starts with its own window.")
+    if block.rows < block.intervals:
+        said.append(
+            f"The page holds {block.rows:,} of this step's {counted(block.intervals, 'interval')}: "
+            "gaps too short to see are closed so that the file stays small. All figures are exact."
+        )
+    return " ".join(filter(None, said))

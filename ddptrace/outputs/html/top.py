@@ -167,8 +167,8 @@ def _step_times(report: Report) -> Iterator[str]:
         of = "" if steps is None else f" over {counted(steps, 'step')}"
         yield (
             f"<li>Recorded{of}: median <data value='{times.median}'>{ms(times.median)}</data> ms, "
-            f"95th percentile {ms(times.p95)}, shortest {ms(times.min)}, longest {ms(times.max)} ms "
-            "(each step is that of its longest rank).</li>"
+            f"95th percentile {ms(times.p95)}, shortest {ms(times.min)}, longest {ms(times.max)} "
+            "ms (each step is that of its longest rank).</li>"
         )
     if cost is not None:
         yield from _cost(cost.unprofiled_step_ns, cost.parts)

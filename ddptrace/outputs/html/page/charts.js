@@ -206,7 +206,7 @@ const bucketsChart = (collectives, rank, origin, looks) => {
   };
   const waited = (part) => (part.wait_ns === null ? null : part.start_ns + part.wait_ns);
   const data = [
-    bars("gradients ready, not started", { colour: themed("--rule"), hatch: "-" }, 0.3,
+    bars("gradients ready, not started", { colour: "#98a2ad", hatch: "-" }, 0.3,
       (part) => (part.bucket === null || part.bucket.ready_ns === null ? null : [part.bucket.ready_ns, part.start_ns])),
     bars("waiting for another rank", looks.wait, 0.7, (part) => (waited(part) === null ? null : [part.start_ns, waited(part)])),
     bars("transfer", looks.transfer, 0.7, (part) => [waited(part) ?? part.start_ns, part.end_ns]),
@@ -243,6 +243,12 @@ const kindName = (kinds, op, group) => {
   return safe(`${op ?? "collective"}${several ? `, group ${group}` : ""}`);
 };
 
+/** Return an axis for values above 0: by powers of ten where they spread that far. */
+const axisOver = (values, text) =>
+  (Math.max(...values) > 8 * Math.min(...values)
+    ? axis({ text, type: "log", dtick: "D2" })
+    : axis({ text, rangemode: "tozero" }));
+
 /** Size against what is told of each collective, with the fitted line where there is one. */
 const linkChart = (collectives, lines, figure) => {
   const kinds = byKind(collectives);
@@ -266,13 +272,16 @@ const linkChart = (collectives, lines, figure) => {
     const line = figure === "transfer" ? lines.find((one) => one.op === op && one.group === group) : undefined;
     return line === undefined ? [marks] : [marks, fitted(line, shown, INKS[at], name)];
   });
+  const drawn = data.filter((one) => one.mode === "markers");
+  const [x, y] = ["x", "y"].map((name) => drawn.flatMap((one) => one[name]));
+  if (!x.length) return "Nothing is known of this.";
   return {
     data,
     layout: frame(340, {
       showlegend: true,
       margin: { l: 8, r: 12, t: 30, b: 8 },
-      xaxis: axis({ text: "size in MB (10⁶ bytes)", type: "log", dtick: "D2" }),
-      yaxis: axis(figure === "transfer" ? { text: "transfer in ms", type: "log", dtick: "D2" } : { text: "bus bandwidth in GB/s", rangemode: "tozero" }),
+      xaxis: axisOver(x, "size in MB (10⁶ bytes)"),
+      yaxis: figure === "transfer" ? axisOver(y, "transfer in ms") : axis({ text: "bus bandwidth in GB/s", rangemode: "tozero" }),
     }),
   };
 };
@@ -333,6 +342,7 @@ const waterfallChart = (comparison) => {
   const step = comparison.step_ns;
   if (step === null || !comparison.parts.length) return comparison.reason ? `No parts: ${comparison.reason}.` : "No parts are known.";
   const parts = comparison.parts.filter((part) => part.difference_ns !== 0);
+  const begin = waterfallBegin(step, parts);
   return {
     data: [{
       type: "waterfall",
@@ -351,8 +361,20 @@ const waterfallChart = (comparison) => {
     }],
     layout: frame(80 + 34 * (parts.length + 2), {
       margin: { l: 8, r: 60, t: 8, b: 8 },
-      xaxis: axis({ text: "ms" }),
+      xaxis: axis(begin > 0
+        ? { text: `ms; the axis begins at ${ms(begin, 0)} ms`, range: [begin / 1e6, null], autorangeoptions: { minallowed: begin / 1e6 } }
+        : { text: "ms", rangemode: "tozero" }),
       yaxis: axis({ autorange: "reversed", showgrid: false, type: "category" }),
     }),
   };
+};
+
+/** Return where the axis begins: at 0, or later where all that differs is far from it. */
+const waterfallBegin = (step, parts) => {
+  let now = step.a_ns;
+  const reached = parts.map((part) => (now += part.difference_ns));
+  const least = Math.min(step.a_ns, step.b_ns, ...reached);
+  const most = Math.max(step.a_ns, step.b_ns, ...reached);
+  const begin = least - 1.5 * Math.max(most - least, 0.02 * most);
+  return begin > 0.6 * least ? Math.floor(begin / 1e6) * 1e6 : 0;
 };

@@ -70,7 +70,7 @@ const heldUp = (one) => {
     .filter(([flag]) => parts.some((bucket) => bucket[flag]))
     .map(([, word]) => word);
   if (parts.length && parts.every((bucket) => bucket.blocked === null && bucket.backlog === null)) return UNKNOWN;
-  return words.join(" and ");
+  return words.join(" and ") || (parts.length ? "no" : UNKNOWN);
 };
 
 /** Return the rows of the table of collectives; each leads to its place in the timeline. */

@@ -326,7 +326,7 @@ class Timeline {
   }
 
   lookOf(kind) {
-    return this.about.looks[kind === "kernels" ? "compute" : kind];
+    return this.about.looks[kind];
   }
 
   drawName(kind, lane, index, y) {
@@ -367,8 +367,8 @@ class Timeline {
       if (one.end <= this.from || one.start >= this.to) continue;
       const from = this.x(one.start);
       const width = this.x(one.end) - from;
-      if (width < 3) continue;
-      c.strokeStyle = this.ink;
+      if (width < 6) continue;
+      c.strokeStyle = this.quiet;
       c.lineWidth = 1;
       c.strokeRect(from + 0.5, y + 1.5, width - 1, height - 3);
       const shown = Math.max(from, this.left) + 4;
