@@ -31,6 +31,7 @@ from ddptrace.outputs.html.timelines import (
     urgency,
 )
 from ddptrace.outputs.html.top import paying, top
+from ddptrace.outputs.html.waits import waits_by_step
 from ddptrace.report import Report
 
 _MOST_POINTS = 2_000
@@ -65,6 +66,7 @@ def render(report: Report) -> str:
             },
             blocks={
                 "names": packed(msgspec.json.encode(names.words)),
+                "waits": packed(_waits(report, chosen)),
                 **{block.step.key: block.data for block in found},
             },
         )
@@ -169,6 +171,12 @@ def _about(
         "measured_cap_mb": _measured_cap(report),
     }
     return msgspec.json.encode(about).decode()
+
+
+def _waits(report: Report, chosen: Chosen) -> bytes:
+    """Return the waiting by the keys of steps, as JSON."""
+    by_step = waits_by_step(report, chosen)
+    return msgspec.json.encode({f"step-{at}": by_step[step] for at, step in enumerate(chosen.rows)})
 
 
 def _spread(report: Report, chosen: Chosen) -> list[dict[str, Any]]:

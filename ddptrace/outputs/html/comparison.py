@@ -69,6 +69,7 @@ def render(comparison: Comparison, a: Report, b: Report) -> str:
             },
             blocks={
                 "names": packed(msgspec.json.encode(names.words)),
+                "waits": packed(b"{}"),
                 **{block.step.key: block.data for block in drawn},
             },
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -12,7 +12,6 @@ from ddptrace.metrics.collective_rows import Collective
 from ddptrace.outputs.html.chosen import Chosen
 from ddptrace.outputs.html.secrets import without_secrets
 from ddptrace.report import Report, to_json
-from ddptrace.wording import counted
 
 MOST_BYTES = 3_500_000
 """Of the report's JSON in a page."""
@@ -98,10 +97,15 @@ def _kept(report: Report, chosen: Chosen, divisor: int) -> Report:
 
 
 def _collectives(report: Report, chosen: Chosen, most: int) -> list[Collective]:
-    """Return the collectives to hold: those of the steps held first, then the most exposed."""
+    """Return the collectives to hold, with fewer ranks in each before there are fewer of them.
+
+    Those of the steps held come first, then the most exposed.
+    """
     found = report.collectives
-    if sum(len(one.ranks) for one in found) <= most:
+    if _parts(found) <= most:
         return found
+    drawn = set(chosen.drawn)
+    found = [_with_fewer_ranks(one, drawn) for one in found]
     urgency = {step: place for place, step in enumerate(chosen.by_urgency)}
 
     def place(at: int) -> tuple[int, int]:
@@ -116,6 +120,24 @@ def _collectives(report: Report, chosen: Chosen, most: int) -> list[Collective]:
             break
         kept.add(at)
     return [one for at, one in enumerate(found) if at in kept]
+
+
+def _parts(collectives: Sequence[Collective]) -> int:
+    return sum(len(one.ranks) for one in collectives)
+
+
+def _with_fewer_ranks(one: Collective, drawn: Collection[int]) -> Collective:
+    """Return a collective with the ranks to draw, and those that a table names."""
+    ranks = one.ranks
+    if not ranks:
+        return one
+    named = {
+        max(ranks, key=lambda each: each.wait_ns or 0).rank,
+        min(ranks, key=lambda each: each.wait_ns or 0).rank,
+        max(ranks, key=lambda each: each.exposed_ns).rank,
+        max(ranks, key=lambda each: (each.bucket and each.bucket.queue_ns) or 0).rank,
+    }
+    return replace(one, ranks=[each for each in ranks if each.rank in drawn or each.rank in named])
 
 
 def _buckets(buckets: Sequence[Bucket], drawn: set[int], most: int) -> list[Bucket]:
@@ -142,20 +164,19 @@ def _bare(report: Report) -> Report:
 
 def _left_out(report: Report, kept: Report) -> Iterator[str]:
     """Yield what a page says of the records that it does not hold."""
-    records: dict[str, tuple[Sequence[object], Sequence[object]]] = {
-        "step of a rank": (report.steps, kept.steps),
-        "collective": (report.collectives, kept.collectives),
-        "warning": (report.run.warnings, kept.run.warnings),
-        "ledger": (report.diagnosis.ledger, kept.diagnosis.ledger),
+    records = {
+        "rows of steps and ranks": (len(report.steps), len(kept.steps)),
+        "collectives": (len(report.collectives), len(kept.collectives)),
+        "ranks' parts in collectives": (_parts(report.collectives), _parts(kept.collectives)),
+        "warnings": (len(report.run.warnings), len(kept.run.warnings)),
+        "ledgers": (len(report.diagnosis.ledger), len(kept.diagnosis.ledger)),
     }
     few = [
-        f"{len(some)} of {counted(len(every), noun)}"
-        for noun, (every, some) in records.items()
-        if len(some) < len(every)
+        f"{some:,} of {every:,} {noun}" for noun, (every, some) in records.items() if some < every
     ]
     if few:
-        several = ", ".join(few).replace("step of a ranks", "steps of ranks")
         yield (
-            f"This page is kept small and holds {several}: those of the steps in its list first, "
-            "then the most exposed. ddptrace report --json has all."
+            f"To stay small this page holds {', '.join(few)}: those of the steps in its list and "
+            "of the ranks drawn at first before others, then the most exposed. "
+            "ddptrace report --json has all."
         )

@@ -22,6 +22,9 @@ LANES = ("kernels", "hidden", "transfer", "wait", "unclear", "copies", *IDLE, *H
 """The lanes as the page names them: of communication what it was for the step."""
 
 
+_FINEST = 20_000  # a gap shorter than this part of the window is never seen without zooming
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Lane:
     """Times of one kind in order of their starts; each row stands for `count` of them.
@@ -50,12 +53,17 @@ class Lane:
     def __len__(self) -> int:
         return int(self.start_ns.size)
 
+    @property
+    def gaps_ns(self) -> IntArray:
+        """The time from the end of all before each row but the first to its start."""
+        gaps: IntArray = self.start_ns[1:] - np.maximum.accumulate(self.end_ns)[:-1]
+        return gaps
+
     def merged(self, gap_ns: int) -> Lane:
         """Return the lane with all gaps shorter than `gap_ns` closed."""
         if len(self) < 2:
             return self
-        reach = np.maximum.accumulate(self.end_ns)
-        apart = self.start_ns[1:] - reach[:-1] >= gap_ns
+        apart = self.gaps_ns >= gap_ns
         first = np.flatnonzero(np.concatenate(([True], apart)))
         group = np.cumsum(np.concatenate(([0], apart)))
         order = np.lexsort((self.end_ns - self.start_ns, group))
@@ -127,12 +135,15 @@ def _exposed(times: Intervals, waits: Sequence[Waited]) -> dict[str, Intervals]:
 
 
 def fewer(lanes: Mapping[str, Lane], most: int, window_ns: int) -> dict[str, Lane]:
-    """Return lanes of about `most` rows: gaps are closed, wider ones until few enough are left."""
-    found, gap_ns = dict(lanes), max(window_ns // 20_000, 1)
-    while sum(map(len, found.values())) > max(most, len(found)):
-        found = {name: lane.merged(gap_ns) for name, lane in found.items()}
-        gap_ns *= 2
-    return found
+    """Return lanes of about `most` rows: gaps are closed, the shortest ones first."""
+    if rows_of([lanes]) <= max(most, len(lanes)):
+        return dict(lanes)
+    gaps_ns = np.concatenate([lane.gaps_ns for lane in lanes.values()])
+    kept = max(most - len(lanes), 0)  # of gaps: each leaves a row more than the lane's first
+    at = max(gaps_ns.size - kept - 1, 0)
+    longest_closed_ns = int(np.partition(gaps_ns, at)[at]) if gaps_ns.size else 0
+    gap_ns = max(longest_closed_ns + 1, window_ns // _FINEST)
+    return {name: lane.merged(gap_ns) for name, lane in lanes.items()}
 
 
 def renamed(lanes: Mapping[str, Lane], places: IntArray) -> dict[str, Lane]:

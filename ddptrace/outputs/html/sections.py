@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
 from ddptrace.outputs.buckets import bucket_lines
-from ddptrace.outputs.figures import percent
-from ddptrace.outputs.html.chosen import Chosen
+from ddptrace.outputs.figures import COLUMNS, ms, percent
+from ddptrace.outputs.html.chosen import MOST_DRAWN, Chosen
 from ddptrace.outputs.html.lanes import LANES
 from ddptrace.outputs.html.lines import KindLine
 from ddptrace.outputs.html.looks import LOOKS
@@ -115,6 +116,8 @@ def ranks(report: Report) -> Iterator[str]:
         "A bar is as long as the step. Compute is divided into what ran alone and what hid "
         "communication under it.",
     )
+    if len(report.summary.ranks) > MOST_DRAWN:
+        yield over_ranks(report)
     yield "<h3>Who waited</h3>"
     yield figure(
         "waits-chart",
@@ -129,6 +132,31 @@ def ranks(report: Report) -> Iterator[str]:
     )
     yield table("ranks-table", "Figures of each rank, in ms", _RANK_HEADS)
     yield "</section>"
+
+
+def over_ranks(report: Report) -> str:
+    """Return a table of the figures over all ranks: the least, the median and the largest."""
+    rows = []
+    for title, name in COLUMNS.items():
+        known = [(ns, one["rank"]) for one in report.summary.ranks if (ns := one[name]) is not None]
+        if not known:
+            continue
+        least, most = min(known), max(known)
+        middle = statistics.median(ns for ns, _ in known)
+        cells = [
+            f'<td><data value="{ns}">{ms(int(ns))}</data> ({rank})</td>'
+            for ns, rank in (least, most)
+        ]
+        cells.insert(1, f"<td>{ms(int(middle))}</td>")
+        rows.append(f'<tr><th scope="row" class="word">{title}</th>{"".join(cells)}</tr>')
+    return (
+        f"<h3>Over all {len(report.summary.ranks)} ranks</h3>"
+        '<p class="quiet">Medians of each rank over its steps, in ms; in brackets a rank.</p>'
+        '<div class="scroll" role="region" tabindex="0" aria-label="Figures over all ranks"><table>'
+        '<thead><tr><th scope="col" class="word">figure</th><th scope="col">least</th>'
+        '<th scope="col">median</th><th scope="col">most</th></tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
 
 
 def buckets(

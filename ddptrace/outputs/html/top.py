@@ -141,8 +141,8 @@ def parts_list(row: Ledger) -> str:
     """Return the parts of a ledger in words; what is left out is said, so that they add up."""
     parts = _parts(row)
     items = "".join(
-        f'<li><span class="swatch look-ledger-{name}"></span>{escape(WORDS[name][1])} '
-        f'<data value="{ns}">{ms(ns)}</data> ms ({percent(ns / row.step_ns)})</li>'
+        f'<li><span class="swatch look-ledger-{name}"></span><span>{escape(WORDS[name][1])} '
+        f'<data value="{ns}">{ms(ns)}</data> ms ({percent(ns / row.step_ns)})</span></li>'
         for name, ns in parts
         if row.step_ns
     )
@@ -150,7 +150,8 @@ def parts_list(row: Ledger) -> str:
     more = f"<li>all others {rest / 1e6:.4f} ms</li>" if rest else ""
     return (
         f'<ul class="legend parts">{items}{more}'
-        f'<li class="sum">= <data value="{row.step_ns}">{ms(row.step_ns)}</data> ms</li></ul>'
+        f'<li class="sum"><span>= <data value="{row.step_ns}">{ms(row.step_ns)}</data> ms</span>'
+        "</li></ul>"
     )
 
 

@@ -26,7 +26,8 @@ const size = (bytes) => {
   if (bytes === null || bytes === undefined) return UNKNOWN;
   return bytes < 1e5 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(2)} MB`;
 };
-const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+const grouped = new Intl.NumberFormat("en");
+const counted = (number, noun) => `${grouped.format(number)} ${noun}${number === 1 ? "" : "s"}`;
 
 /** Return a time in the unit in which it is read best. */
 const span = (ns) => {

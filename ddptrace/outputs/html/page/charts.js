@@ -18,14 +18,15 @@ const axis = (more = {}) => ({
   linecolor: themed("--rule"),
   zeroline: false,
   fixedrange: true,
-  automargin: true,
   title: { text: more.text ?? "", standoff: 8 },
   ...Object.fromEntries(Object.entries(more).filter(([name]) => name !== "text")),
 });
 
-const frame = (height, more = {}) => ({
+/** Return the layout of a chart; its margins hold what stands beside the axes. */
+const frame = (height, labels, more = {}) => ({
   height,
-  margin: { l: 8, r: 12, t: 8, b: 8 },
+  // Plotly can find the margins itself, but then draws everything twice.
+  margin: { l: 14 + 6.7 * Math.max(...labels.map((label) => label.length)), r: 16, t: more.showlegend ? 36 : 8, b: 46 },
   showlegend: false,
   hovermode: "closest",
   hoverlabel: { font: { family: FONT, color: themed("--ink") }, bgcolor: themed("--paper"), bordercolor: themed("--quiet"), align: "left" },
@@ -95,7 +96,7 @@ const ranksChart = (rows, looks, title) => {
     textfont: { color: looks[kind].ink },
     hovertemplate: `%{y}<br>${PART_WORDS[kind] ?? looks[kind].title}: %{x:.3f} ms<br>%{customdata:.1f} % of the step<extra></extra>`,
   }));
-  const layout = frame(70 + 34 * whole.length, {
+  const layout = frame(70 + 34 * whole.length, rankNames(whole, title), {
     barmode: "stack",
     bargap: 0.25,
     uniformtext: { mode: "hide", minsize: 10 },
@@ -110,17 +111,12 @@ const collectiveName = (one) =>
 const shortName = (one) => (one.bucket === null ? `#${one.order}` : `b${one.bucket}`);
 
 /** Who waited for whom: ms of waiting by rank and collective. */
-const waitsChart = (collectives, title) => {
-  const known = collectives.filter((one) => one.ranks.some((each) => each.wait_ns !== null));
+const waitsChart = (waits, title) => {
+  const { ranks, collectives: known, rows } = waits;
   if (!known.length) return "No waiting is known of this step's collectives: none is matched over several ranks.";
-  const ranks = [...new Set(known.flatMap((one) => one.ranks.map((each) => each.rank)))].sort((a, b) => a - b);
-  const place = new Map(ranks.map((rank, at) => [rank, at]));
-  const z = ranks.map(() => known.map(() => null));
-  known.forEach((one, column) => one.ranks.forEach((each) => {
-    if (each.wait_ns !== null) z[place.get(each.rank)][column] = each.wait_ns / 1e6;
-  }));
-  const names = known.map((one) => safe(collectiveName(one)));
-  const few = ranks.length * known.length <= 120;
+  const z = rows.map((row) => row.map((ns) => (ns === null ? null : ns / 1e6)));
+  const names = known.map(([name]) => safe(name));
+  const few = ranks.length <= 24 && known.length * 32 < $("waits-chart").clientWidth - 120;
   return {
     data: [{
       type: "heatmap",
@@ -137,11 +133,18 @@ const waitsChart = (collectives, title) => {
       colorbar: { title: { text: "ms", side: "right" }, thickness: 12, len: 1 },
       hovertemplate: "%{y} waits %{z:.3f} ms<br>in %{customdata}<extra></extra>",
     }],
-    layout: frame(Math.min(90 + 30 * ranks.length, 720), {
-      xaxis: axis({ text: "collectives in order of time", tickvals: known.map((_, at) => at), ticktext: known.map(shortName), showgrid: false }),
+    layout: frame(Math.min(90 + 30 * ranks.length, 720), ranks.map(title), {
+      xaxis: axis({ text: "collectives in order of time", ...named(known), showgrid: false }),
       yaxis: axis({ autorange: "reversed", showgrid: false, type: "category" }),
     }),
   };
+};
+
+/** Return the ticks that name collectives, as many as there is room for. */
+const named = (collectives) => {
+  const every = Math.ceil((collectives.length * 26) / Math.max($("waits-chart").clientWidth - 120, 100));
+  const shown = collectives.map((_, at) => at).filter((at) => at % every === 0);
+  return { tickvals: shown, ticktext: shown.map((at) => collectives[at][1]), tickangle: 0 };
 };
 
 /** Step times of each rank: a box from quartile to quartile, a line to the extremes, the steps. */
@@ -169,7 +172,7 @@ const spreadChart = (spread, ranks, title) => {
       marker: { color: themed("--mark"), symbol: "diamond-open", size: 8 },
       hovertemplate: "%{y}, step %{customdata}: %{x:.3f} ms<extra></extra>",
     }],
-    layout: frame(70 + 34 * shown.length, {
+    layout: frame(70 + 34 * shown.length, names, {
       xaxis: axis({ text: "ms" }),
       yaxis: axis({ autorange: "reversed", showgrid: false, type: "category", categoryorder: "array", categoryarray: names }),
     }),
@@ -213,15 +216,16 @@ const bucketsChart = (collectives, rank, origin, looks) => {
   ].filter((bar) => bar.x.length);
   return {
     data,
-    layout: frame(110 + 22 * rows.length, {
+    layout: frame(110 + 22 * rows.length, names.map((name) => name.replace(/\u200b/g, "")), {
       barmode: "overlay",
       showlegend: true,
-      margin: { l: 8, r: 12, t: 30, b: 8 },
       xaxis: axis({ text: "ms from the step's start", fixedrange: false }),
       yaxis: axis({ autorange: "reversed", showgrid: false, type: "category", categoryorder: "array", categoryarray: names, dtick: rows.length > 60 ? 5 : 1 }),
     }),
   };
 };
+
+const NUMBERS = ["0.000 ms"]; // as long as what stands at an axis of figures, with its title
 
 const SHAPES = ["circle", "square", "diamond", "cross", "x", "triangle-up", "star"];
 const INKS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999"];
@@ -277,9 +281,8 @@ const linkChart = (collectives, lines, figure) => {
   if (!x.length) return "Nothing is known of this.";
   return {
     data,
-    layout: frame(340, {
+    layout: frame(340, NUMBERS, {
       showlegend: true,
-      margin: { l: 8, r: 12, t: 30, b: 8 },
       xaxis: axisOver(x, "size in MB (10⁶ bytes)"),
       yaxis: figure === "transfer" ? axisOver(y, "transfer in ms") : axis({ text: "bus bandwidth in GB/s", rangemode: "tozero" }),
     }),
@@ -325,9 +328,8 @@ const whatIfChart = (whatif, measuredCap) => {
       hovertemplate: "measured with %{x} MB: %{y:.2f} ms<extra></extra>",
     });
   }
-  const layout = frame(320, {
+  const layout = frame(320, NUMBERS, {
     showlegend: true,
-    margin: { l: 8, r: 12, t: 30, b: 8 },
     xaxis: axis({ text: "bucket_cap_mb", type: "log", dtick: "D2" }),
     yaxis: axis({ text: "step in ms" }),
   });
@@ -359,8 +361,7 @@ const waterfallChart = (comparison) => {
       connector: { line: { color: themed("--quiet"), width: 1 } },
       hovertemplate: "%{y}: %{text} ms<extra></extra>",
     }],
-    layout: frame(80 + 34 * (parts.length + 2), {
-      margin: { l: 8, r: 60, t: 8, b: 8 },
+    layout: frame(80 + 34 * (parts.length + 2), ["step of A", ...parts.map((part) => part.words)], {
       xaxis: axis(begin > 0
         ? { text: `ms; the axis begins at ${ms(begin, 0)} ms`, range: [begin / 1e6, null], autorangeoptions: { minallowed: begin / 1e6 } }
         : { text: "ms", rangemode: "tozero" }),

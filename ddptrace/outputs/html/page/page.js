@@ -57,18 +57,20 @@ class Page {
     this.choice?.addEventListener("change", () => this.showStep(this.choice.value));
     $("rank-choice")?.addEventListener("change", (event) => this.chooseRanks(event.target.value));
     $("rank-choice-first")?.addEventListener("click", () => this.chooseRanks(null));
-    $("bucket-rank")?.addEventListener("change", () => this.drawBuckets());
+    $("bucket-rank")?.addEventListener("change", () => this.drawCharts(this.chartsOfBuckets()));
     for (const button of document.querySelectorAll(".goto")) {
       button.addEventListener("click", () => this.goto(this.about.places[Number(button.dataset.place)]));
     }
     for (const button of document.querySelectorAll("[data-act]")) {
       button.addEventListener("click", () => this.act(button.dataset.act));
     }
-    whenThemeChanges(() => this.drawCharts());
+    whenThemeChanges(() => this.drawCharts([...this.chartsOfStep(), ...this.chartsOfRun()]));
     window.addEventListener("beforeprint", () => this.print(true));
     window.addEventListener("afterprint", () => this.print(false));
+    this.waits = JSON.parse(await unpackText("waits"));
     await this.showStep(this.about.first);
-    this.drawRun();
+    await loadPlotly(); // last: reading it takes longer than all that could be read before
+    await this.drawCharts([...this.chartsOfStep(), ...this.chartsOfRun()]);
     document.documentElement.dataset.ready = "yes";
   }
 
@@ -104,8 +106,7 @@ class Page {
     this.ranks = found.length ? found : this.about.drawn;
     field.value = ranges(this.ranks);
     this.drawTimeline();
-    this.drawStep();
-    this.drawSpread();
+    this.drawCharts([...this.chartsOfStep(), ...this.chartsOfRun()]);
   }
 
   async goto(place) {
@@ -169,38 +170,58 @@ class Page {
   }
 
   drawStep() {
-    const title = (rank) => this.title(rank);
-    draw("ranks-chart", ranksChart(this.drawnRows, this.about.looks, title));
-    draw("waits-chart", waitsChart(this.stepCollectives, title));
-    fillTable("ranks-table", rankRows(this.rows, title));
+    this.fillTables();
+    return this.drawCharts(this.chartsOfStep());
+  }
+
+  fillTables() {
+    fillTable("ranks-table", rankRows(this.rows, (rank) => this.title(rank)));
     fillTable("collectives-table", collectiveRows(this.stepCollectives, (place) => this.goto({ ...place, step: this.step.key })));
-    this.drawBuckets();
   }
 
-  drawBuckets() {
-    const choice = $("bucket-rank");
-    const rank = Number(choice.value);
-    const row = this.rows.find((one) => one.rank === rank);
-    draw("buckets-chart", row === undefined
-      ? "This rank has no such step."
-      : bucketsChart(this.stepCollectives, rank, row.start_ns, this.about.looks));
+  /** Draw charts one after the other, so that the page stays at hand; a later call goes first. */
+  async drawCharts(charts) {
+    if (!("Plotly" in window)) return;
+    const names = new Set(charts.map(([name]) => name));
+    const started = charts.length > 0 && this.waiting !== undefined && this.waiting.length > 0;
+    this.waiting = [...charts, ...(this.waiting ?? []).filter(([name]) => !names.has(name))];
+    if (started) return;
+    while (this.waiting.length) {
+      const [name, chart] = this.waiting.shift();
+      draw(name, chart());
+      await new Promise((resolve) => { setTimeout(resolve); });
+    }
   }
 
-  drawSpread() {
-    draw("spread-chart", spreadChart(this.about.spread, this.ranks.slice(0, MOST_ROWS), (rank) => this.title(rank)));
+  chartsOfStep() {
+    const title = (rank) => this.title(rank);
+    return [
+      ["ranks-chart", () => ranksChart(this.drawnRows, this.about.looks, title)],
+      ["waits-chart", () => waitsChart(this.waits[this.step.key], title)],
+      ...this.chartsOfBuckets(),
+    ];
   }
 
-  /** Draw what is of the whole run. */
-  drawRun() {
-    this.drawSpread();
-    draw("link-chart", linkChart(this.report.collectives, this.about.lines, "transfer"));
-    draw("bandwidth-chart", linkChart(this.report.collectives, this.about.lines, "bandwidth"));
-    if (this.report.whatif !== null) draw("whatif-chart", whatIfChart(this.report.whatif, this.about.measured_cap_mb));
+  chartsOfBuckets() {
+    return [["buckets-chart", () => {
+      const rank = Number($("bucket-rank").value);
+      const row = this.rows.find((one) => one.rank === rank);
+      if (row === undefined) return "This rank has no such step.";
+      return bucketsChart(this.stepCollectives, rank, row.start_ns, this.about.looks);
+    }]];
   }
 
-  drawCharts() {
-    this.drawStep();
-    this.drawRun();
+  /** Return the charts that are of the whole run. */
+  chartsOfRun() {
+    const { about, report } = this;
+    const ranks = this.ranks.slice(0, MOST_ROWS);
+    const charts = [
+      ["spread-chart", () => spreadChart(about.spread, ranks, (rank) => this.title(rank))],
+      ["link-chart", () => linkChart(report.collectives, about.lines, "transfer")],
+      ["bandwidth-chart", () => linkChart(report.collectives, about.lines, "bandwidth")],
+    ];
+    if (report.whatif !== null) charts.push(["whatif-chart", () => whatIfChart(report.whatif, about.measured_cap_mb)]);
+    return charts;
   }
 
   print(begins) {
@@ -221,11 +242,15 @@ class Comparison extends Page {
     return `rank ${rank}`;
   }
 
-  drawStep() {
-    draw("waterfall-chart", waterfallChart(this.report));
+  fillTables() {}
+
+  chartsOfStep() {
+    return [["waterfall-chart", () => waterfallChart(this.report)]];
   }
 
-  drawRun() {}
+  chartsOfRun() {
+    return [];
+  }
 }
 
 /** Run plotly: its text is in the page, packed, and its hash is in the page's policy. */
@@ -237,7 +262,7 @@ const loadPlotly = async () => {
 
 const main = async () => {
   if (!("DecompressionStream" in window)) throw new Error("this browser cannot unpack data; use one of 2023 or newer");
-  const [, names] = await Promise.all([loadPlotly(), unpackText("names")]);
+  const names = await unpackText("names");
   const about = data("ddptrace-page");
   const report = data("ddptrace-report") ?? data("ddptrace-comparison");
   const kind = about.kind === "comparison" ? Comparison : Page;

@@ -237,7 +237,7 @@ class Timeline {
 
   /** Return the distance of two lines of the axis: 1, 2 or 5 times a power of ten, in ns. */
   tick() {
-    const least = ((this.to - this.from) * 70) / (this.width - this.left);
+    const least = ((this.to - this.from) * (this.narrow ? 50 : 70)) / (this.width - this.left);
     const power = 10 ** Math.floor(Math.log10(least));
     return [1, 2, 5, 10].map((times) => times * power).find((step) => step >= least);
   }
@@ -333,11 +333,12 @@ class Timeline {
     const from = Math.max(this.x(lane.start[index]), this.left) + 4;
     const room = Math.min(this.x(lane.end[index]), this.width) - from - 4;
     if (room < 24) return;
-    const text = IDLE.includes(kind) ? this.lookOf(kind).title.replace("idle: ", "") : this.name(kind, lane, index);
+    const title = this.lookOf(kind).title.replace("idle: ", "");
+    const text = kind === "kernels" ? this.name(kind, lane, index) : title;
     const c = this.context;
     c.font = "11px system-ui, sans-serif";
     const fits = Math.floor(room / 6.2);
-    if (IDLE.includes(kind) && text.length > fits) return;
+    if (kind !== "kernels" && text.length > fits) return;
     this.label(text.length <= fits ? text : `${text.slice(0, fits - 1)}…`, from, y, this.lookOf(kind));
   }
 
