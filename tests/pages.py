@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
+from dataclasses import dataclass
 from html.parser import HTMLParser
 
+import numpy as np
 from traces import run, trace
 
 from ddptrace import analyze
 from ddptrace.outputs.html import render
 from ddptrace.report import Report
 
-HOSTILE = "</script><img src=http://x/ onerror=alert(1)>\"'&lt;<!--"
+HOSTILE = "</script><img src=http://x/ onerror=alert(1)>\"'&lt;<!-- ${1} `"
 
 
 class Page(HTMLParser):
-    """The elements of a page in order, the text in those with an id, and its table's rows."""
+    """The elements of a page in order, the text of those with an id, all text, all figures."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[str] = []
         self.attributes: list[tuple[str, str | None]] = []
         self.texts: dict[str, str] = {}
-        self.rows: list[list[str | None]] = []
+        self.scripts: list[str] = []
+        self.figures: list[str | None] = []
         self.all_text = ""
         self.selected: str | None = None
         self._id: str | None = None
-        self._raw = False
+        self._raw: str | None = None
         self.feed(text)
         self.close()
 
@@ -34,28 +39,83 @@ class Page(HTMLParser):
         found = dict(attrs)
         self.tags.append(f"{tag}#{found['id']}" if "id" in found else tag)
         self.attributes += attrs
-        self._id, self._raw = found.get("id"), tag in ("script", "style")
-        if tag == "tr":
-            self.rows.append([])
-        elif tag == "data":
-            self.rows[-1][-1] = found["value"]
-        elif "selected" in found:
+        self._id = found.get("id")
+        self._raw = tag if tag in ("script", "style") else None
+        if tag == "script" and "id" not in found:
+            self.scripts.append("")
+        if tag == "data":
+            self.figures.append(found["value"])
+        if "selected" in found and self.selected is None:
             self.selected = found["value"]
-        elif tag in ("td", "th"):
-            self.rows[-1].append(None)
 
     def handle_endtag(self, tag):
-        self._id, self._raw = None, False
+        self._id, self._raw = None, None
 
     def handle_data(self, data):
         if self._id is not None:
             self.texts[self._id] = self.texts.get(self._id, "") + data
-        if not self._raw:
+        elif self._raw == "script":
+            self.scripts[-1] += data
+        if self._raw is None:
             self.all_text += data
 
     @property
-    def charts(self) -> list[dict]:
-        return json.loads(self.texts["ddptrace-charts"])
+    def about(self) -> dict:
+        """What the page's script knows beside the report."""
+        return json.loads(self.texts["ddptrace-page"])
+
+    def unpacked(self, name: str) -> bytes:
+        """Return the bytes of a packed block."""
+        return zlib.decompress(base64.b64decode(self.texts[name]))
+
+    @property
+    def names(self) -> list[str]:
+        """The names that rows of timelines refer to."""
+        return json.loads(self.unpacked("names"))
+
+    def timeline(self, key: str | None = None) -> Timeline:
+        """Return a step's timeline: that shown first unless another is asked for."""
+        return decoded(self.unpacked(self.about["first"] if key is None else key))
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A timeline as its page unpacks it; `lanes` by (run and) rank and kind, rows in ns."""
+
+    header: dict
+    lanes: dict[tuple, list[tuple[int, ...]]]
+
+    def of(self, kind: str, rank: int = 0, run: str = "") -> list[tuple[int, int]]:
+        """Return the starts and ends of one lane."""
+        return [row[:2] for row in self.lanes.get((run, rank, kind), [])]
+
+    def total(self, kind: str, rank: int = 0) -> int:
+        """Return the length of all rows of a lane."""
+        return sum(end - start for start, end in self.of(kind, rank))
+
+    def row(self, rank: int, run: str = "") -> dict:
+        """Return what the header says of one rank."""
+        return next(one for one in self.header["rows"] if (one["rank"], one["run"]) == (rank, run))
+
+
+def decoded(data: bytes) -> Timeline:
+    """Return a block as the page's script reads it: starts as differences, lengths, names."""
+    length = int.from_bytes(data[:4], "little")
+    header = json.loads(data[4 : 4 + length])
+    numbers = np.frombuffer(data[4 + length :], "<i4").astype(np.int64)
+    lanes, at = {}, 0
+    for row in header["rows"]:
+        for kind, (count, several) in row["lanes"].items():
+            columns = [
+                numbers[at + n * count : at + (n + 1) * count] for n in range(3 + 2 * several)
+            ]
+            at += count * len(columns)
+            start = np.cumsum(columns[0])
+            found = [start, start + columns[1], *columns[2:]]
+            found[:2] = [one * header["tick_ns"] for one in found[:2]]
+            lanes[row["run"], row["rank"], kind] = list(zip(*(c.tolist() for c in found)))  # noqa: B905
+    assert at == numbers.size
+    return Timeline(header, lanes)
 
 
 def two_ranks() -> Report:
@@ -78,18 +138,5 @@ def one_rank(*rows, **facts) -> Report:
     return analyze(run(trace(*rows, **facts)))
 
 
-def page(report: Report, step: str = "median") -> Page:
-    return Page(render(report, step=step))
-
-
-def bars(chart: dict, rank: int | None = None) -> dict[str, list[tuple[int, int]]]:
-    """Return the bars of a timeline by kind, [start, end) in ns."""
-    found: dict[str, list[tuple[int, int]]] = {}
-    for one in chart["data"]:
-        of, kind = one["name"].split(": ")
-        if rank is None or of == f"rank {rank}":
-            found[kind] = [
-                (round(start * 1e6), round(start * 1e6) + round(length * 1e6))
-                for start, length in zip(one["base"], one["x"], strict=True)
-            ]
-    return found
+def page(report: Report) -> Page:
+    return Page(render(report))

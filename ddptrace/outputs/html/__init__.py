@@ -13,7 +13,7 @@ import numpy as np
 
 from ddptrace.outputs.html import sections
 from ddptrace.outputs.html.about import facts, glossary, rank_count
-from ddptrace.outputs.html.chosen import Chosen, choose
+from ddptrace.outputs.html.chosen import Chosen, choose, paying
 from ddptrace.outputs.html.document import Page, page_of
 from ddptrace.outputs.html.findings import Place, findings, places
 from ddptrace.outputs.html.held import Held, held
@@ -30,7 +30,7 @@ from ddptrace.outputs.html.timelines import (
     title_of,
     urgency,
 )
-from ddptrace.outputs.html.top import paying, top
+from ddptrace.outputs.html.top import top
 from ddptrace.outputs.html.waits import waits_by_step
 from ddptrace.report import Report
 
@@ -62,7 +62,7 @@ def render(report: Report) -> str:
             body=_body(kept, chosen, found, where),
             documents={
                 "ddptrace-report": kept.json,
-                "ddptrace-page": _about(report, chosen, found, first, where),
+                "ddptrace-page": _about(report, kept.report, chosen, found, where),
             },
             blocks={
                 "names": packed(msgspec.json.encode(names.words)),
@@ -131,9 +131,9 @@ def _what_if(report: Report) -> Iterator[str]:
 
 def _about(
     report: Report,
+    kept: Report,
     chosen: Chosen,
     found: Sequence[Block],
-    first: str,
     where: Sequence[Place | None],
 ) -> str:
     """Return what the page's script needs to know beside the report."""
@@ -158,7 +158,7 @@ def _about(
         "kind": "report",
         "looks": {name: asdict(look) for name, look in LOOKS.items()},
         "steps": steps,
-        "first": first,
+        "first": chosen.first_key,
         "ranks": sorted({row.rank for row in report.steps}),
         "drawn": chosen.drawn,
         "roles": {str(rank): role for rank, role in chosen.roles.items()},
@@ -168,9 +168,16 @@ def _about(
             for one in lines_of(report.collectives)
         ],
         "spread": _spread(report, chosen),
+        "recorded": _recorded(report, kept),
         "measured_cap_mb": _measured_cap(report),
     }
     return msgspec.json.encode(about).decode()
+
+
+def _recorded(report: Report, kept: Report) -> list[int]:
+    """Return how many ranks have a record of each collective that the page holds."""
+    recorded = {(one.step, one.group, one.order): len(one.ranks) for one in report.collectives}
+    return [recorded[one.step, one.group, one.order] for one in kept.collectives]
 
 
 def _waits(report: Report, chosen: Chosen) -> bytes:

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ddptrace.diagnosis.ledger import Ledger
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.metrics.summary import longest_by_step
 from ddptrace.report import Report
 
-Role: TypeAlias = Literal["late", "slowest", "typical", "fastest"]
+Role: TypeAlias = Literal["late", "pays most", "slowest", "typical", "fastest"]
 StepNumber: TypeAlias = int | None
 
 MOST_ROWS = 3_000
@@ -20,6 +21,17 @@ MOST_STEPS = 60
 MOST_DRAWN = 8
 """With more ranks than this only the slowest and the typical ones are drawn at first."""
 _SLOWEST, _TYPICAL, _FASTEST = 3, 3, 1
+
+
+_PAYS = {
+    "straggler": ("straggler_ns",),
+    "bucket_schedule": ("bucket_schedule_ns",),
+    "comm_bandwidth": ("comm_bandwidth_ns",),
+    "comm_latency": ("comm_latency_ns",),
+    "input_stall": ("input_stall_ns",),
+    "sync_wait": ("sync_wait_ns",),
+    "launch_bound": ("launch_bound_ns",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +80,22 @@ def choose(report: Report) -> Chosen:
     )
 
 
+def paying(report: Report) -> Ledger | None:
+    """Return the median step of the rank that pays most for the verdict; else of the longest."""
+    rows = report.diagnosis.ledger
+    parts = _PAYS.get(report.diagnosis.bottleneck or "", ())
+    return max(
+        rows,
+        key=lambda row: (sum(getattr(row, part) for part in parts), row.step_ns, -row.rank),
+        default=None,
+    )
+
+
+def has_payer(report: Report) -> bool:
+    """Tell whether the verdict is a part of the ledger, which some rank pays."""
+    return report.diagnosis.bottleneck in _PAYS
+
+
 def _by_step(report: Report) -> dict[StepNumber, list[StepMetrics]]:
     rows: dict[StepNumber, list[StepMetrics]] = {}
     for row in sorted(report.steps, key=lambda row: (row.step is None, row.step or 0, row.rank)):
@@ -97,6 +125,9 @@ def _roles(report: Report) -> dict[int, Role]:
     typical = sorted(work, key=lambda rank: (abs(work[rank] - middle), rank))
     late = [] if report.stragglers is None else [report.stragglers.rank]
     found: dict[int, Role] = {rank: "late" for rank in late if rank in work}
+    payer = paying(report) if has_payer(report) else None
+    if payer is not None and payer.rank in work:
+        found.setdefault(payer.rank, "pays most")
     longest = longest_by_step(report.steps).get(report.summary.median_step or 0)
     slow = [*([] if longest is None else [longest.rank]), *order[:_SLOWEST]]
     chosen: list[tuple[Role, Sequence[int]]] = [

@@ -106,7 +106,7 @@ GLOSSARY = (
     ),
     Term(
         "ledger",
-        "diagnosis.ledger",
+        "",
         "A step divided by cause; the parts add up to it.",
     ),
     Term(

@@ -16,7 +16,7 @@ from ddptrace.metrics.steps import StepMetrics
 from ddptrace.outputs.html.chosen import Chosen, StepNumber
 from ddptrace.outputs.html.lanes import Lane, Recorded, fewer, renamed, rows_of, waits_of
 from ddptrace.report import Report
-from ddptrace.wording import counted, one_line
+from ddptrace.wording import one_line
 
 MOST_ROWS = 250_000
 """Of all timelines of a page: about 2 MB."""
@@ -75,7 +75,7 @@ class Names:
         return self._of_recording[key]
 
     def _place(self, name: str) -> int:
-        word = one_line(name)
+        word = one_line(name[: 2 * _LONGEST_NAME])
         word = word if len(word) <= _LONGEST_NAME else f"{word[: _LONGEST_NAME - 1]}…"
         if word not in self._places:
             if len(self.words) >= _MOST_NAMES:
@@ -329,7 +329,7 @@ def note_of(block: Block | None) -> str:
         said.append("The ranks have no clock in common: each row starts with its own window.")
     if block.rows < block.intervals:
         said.append(
-            f"The page holds {block.rows:,} of this step's {counted(block.intervals, 'interval')}: "
+            f"The page holds {block.rows:,} of this step's {block.intervals:,} intervals: "
             "gaps too short to see are closed so that the file stays small. All figures are exact."
         )
     return " ".join(filter(None, said))

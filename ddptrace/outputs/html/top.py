@@ -11,19 +11,11 @@ from ddptrace.diagnosis.finding import Finding
 from ddptrace.diagnosis.ledger import PARTS, Ledger
 from ddptrace.metrics.recording import PartTime
 from ddptrace.outputs.figures import ms, percent
+from ddptrace.outputs.html.chosen import has_payer, paying
 from ddptrace.outputs.recording import why_missing
 from ddptrace.report import Report
 from ddptrace.wording import counted, of_ranks, ranges
 
-_PAYS = {
-    "straggler": ("straggler_ns",),
-    "bucket_schedule": ("bucket_schedule_ns",),
-    "comm_bandwidth": ("comm_bandwidth_ns",),
-    "comm_latency": ("comm_latency_ns",),
-    "input_stall": ("input_stall_ns",),
-    "sync_wait": ("sync_wait_ns",),
-    "launch_bound": ("launch_bound_ns",),
-}
 _SHOWN_NS = 5_000
 """What rounds to 0.00 ms is left out of the words; the bar has it."""
 _MOST_WARNINGS = 100
@@ -47,17 +39,6 @@ def verdict_of(report: Report) -> Finding | None:
     """Return the finding that is the verdict; None where the verdict has none."""
     found = report.diagnosis
     return next((one for one in found.findings if one.code == found.bottleneck), None)
-
-
-def paying(report: Report) -> Ledger | None:
-    """Return the median step of the rank that pays most for the verdict; else of the longest."""
-    rows = report.diagnosis.ledger
-    parts = _PAYS.get(report.diagnosis.bottleneck or "", ())
-    return max(
-        rows,
-        key=lambda row: (sum(getattr(row, part) for part in parts), row.step_ns, -row.rank),
-        default=None,
-    )
 
 
 def _cards(report: Report) -> Iterator[str]:
@@ -103,15 +84,11 @@ def _ledger(report: Report) -> Iterator[str]:
         return
     step = "the whole recording" if row.step is None else f"median step {row.step}"
     several = len(report.diagnosis.ledger) > 1
-    why = ", the rank that pays most" if several and _pays(report) else ""
+    why = ", the rank that pays most" if several and has_payer(report) else ""
     yield f"<p>{_sentence(step)} on rank {row.rank}{why}: {ms(row.step_ns)} ms.</p>"
     yield bar(row)
     yield parts_list(row)
     yield "</section>"
-
-
-def _pays(report: Report) -> bool:
-    return report.diagnosis.bottleneck in _PAYS
 
 
 def bar(row: Ledger) -> str:

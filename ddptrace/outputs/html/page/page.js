@@ -9,6 +9,7 @@ class Page {
     this.step = null;
     this.ranks = about.drawn;
     this.choice = $("step-choice");
+    this.recorded = new Map((report.collectives ?? []).map((one, at) => [one, about.recorded[at]]));
     this.timeline = $("timeline") === null ? null : this.makeTimeline(names);
   }
 
@@ -176,7 +177,7 @@ class Page {
 
   fillTables() {
     fillTable("ranks-table", rankRows(this.rows, (rank) => this.title(rank)));
-    fillTable("collectives-table", collectiveRows(this.stepCollectives, (place) => this.goto({ ...place, step: this.step.key })));
+    fillTable("collectives-table", collectiveRows(this.stepCollectives, (one) => this.recorded.get(one), (place) => this.goto({ ...place, step: this.step.key })));
   }
 
   /** Draw charts one after the other, so that the page stays at hand; a later call goes first. */

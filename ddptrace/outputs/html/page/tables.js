@@ -74,13 +74,13 @@ const heldUp = (one) => {
 };
 
 /** Return the rows of the table of collectives; each leads to its place in the timeline. */
-const collectiveRows = (collectives, goto) => collectives.map((one) => {
+const collectiveRows = (collectives, recorded, goto) => collectives.map((one) => {
   const exposed = worst(one.ranks, (each) => each.exposed_ns);
   const whole = exposed === null ? 0 : exposed.hidden_ns + exposed.exposed_ns;
   const hidden = whole ? exposed.hidden_ns / whole : null;
   const button = make("button", { type: "button", class: "plain-button" }, collectiveName(one));
   button.addEventListener("click", () => goto({ rank: exposed.rank, start_ns: exposed.start_ns, end_ns: exposed.end_ns }));
-  const here = one.ranks.length;
+  const here = recorded(one);
   const ranks = one.group_size === null || one.group_size === here ? `${here}` : `${here} of ${one.group_size}`;
   return make("tr", {},
     make("th", { scope: "row", class: "word", "data-sort": one.bucket ?? one.order }, button),
