@@ -47,7 +47,9 @@ def browser():
 
 @pytest.fixture(scope="module")
 def late() -> Report:
-    return replace(analyze(load_run(SAMPLES / "late-compute")), whatif=WHATIF)
+    report = analyze(load_run(SAMPLES / "late-compute"))
+    settings = Settings(ddp=[DdpSettings(25 * 2**20, None, None, None, None)])
+    return replace(report, whatif=WHATIF, run=replace(report.run, settings=settings))
 
 
 @pytest.fixture(scope="module")
@@ -59,16 +61,30 @@ def late_path(late, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def shown(browser, late_path):
-    """A page that tests look at and leave as it was."""
+    """The page that all tests of one report look at."""
     return opened(browser, late_path)
 
 
 @pytest.fixture
-def fresh(browser, late_path):
-    """A page that a test may change."""
-    found = opened(browser, late_path)
-    yield found
-    found.page.context.close()
+def fresh(shown):
+    """The same page, put back to how it was opened: opening one takes a second and more."""
+    shown.page.set_viewport_size({"width": 1200, "height": 900})
+    shown.page.emulate_media(media="screen", color_scheme="light")
+    shown.page.select_option("#step-choice", label="step 24")
+    shown.settled("() => document.querySelector('.step-title').textContent === 'step 24'")
+    shown.run(
+        """() => {
+          for (const head of document.querySelectorAll("[aria-sort]")) {
+            head.removeAttribute("aria-sort");
+          }
+          document.getElementById("rank-choice-first").click();
+          document.activeElement.blur();
+        }"""
+    )
+    shown.settled(
+        "() => document.getElementById('timeline-note').textContent.startsWith('Shown: 124.4')"
+    )
+    return shown
 
 
 def document(report: Report) -> dict:
@@ -123,12 +139,8 @@ def test_the_map_of_waiting_is_that_of_the_json(shown, late):
         assert [row[at] for row in heat["z"]] == [each.wait_ns / 1e6 for each in one.ranks]
 
 
-def test_a_prediction_has_its_interval_and_the_measured_point(browser, late, tmp_path):
-    settings = Settings(ddp=[DdpSettings(25 * 2**20, None, None, None, None)])
-    path = tmp_path / "page.html"
-    path.write_text(render(replace(late, run=replace(late.run, settings=settings))))
-    found = opened(browser, path)
-    low, high, curve, measured = found.bars("whatif-chart")
+def test_a_prediction_has_its_interval_and_the_measured_point(shown):
+    low, high, curve, measured = shown.bars("whatif-chart")
     assert curve["x"] == [5, 25, 100]
     assert curve["y"] == [120.05, 120.25, 121.0]
     assert (low["y"], high["y"]) == ([119.0] * 3, [126.0] * 3)
@@ -252,14 +264,25 @@ def test_ranks_can_be_chosen(fresh):
     assert fresh.page.input_value("#rank-choice") == "0-1"
 
 
+def narrowed(found) -> None:
+    """Make the window narrow, and wait until the pictures are, too."""
+    found.page.set_viewport_size({"width": 360, "height": 900})
+    found.settled(
+        "() => [...document.querySelectorAll('canvas, .main-svg')]"
+        ".every((one) => one.getBoundingClientRect().width <= 360)"
+    )
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_narrow_screen_needs_no_sideways_scrolling(browser, late_path, scheme):
-    found = opened(browser, late_path, width=360, color_scheme=scheme)
-    assert found.run("() => document.documentElement.scrollWidth") == 360
-    paper = found.run("() => getComputedStyle(document.body).backgroundColor")
+def test_a_narrow_screen_needs_no_sideways_scrolling(fresh, scheme):
+    fresh.page.emulate_media(color_scheme=scheme)
+    narrowed(fresh)
+    assert fresh.run("() => document.documentElement.scrollWidth") == 360
+    paper = fresh.run("() => getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
-    assert found.logged == []
-    found.page.context.close()
+    ink = fresh.run("() => document.getElementById('ranks-chart').layout.font.color")
+    assert ink == {"light": "#1b1f24", "dark": "#e6e8eb"}[scheme]
+    assert fresh.logged == []
 
 
 def test_the_printed_page_has_the_pictures_and_no_tools(fresh):
@@ -303,17 +326,16 @@ def test_two_runs_are_aligned_and_the_waterfall_adds_up(browser, late, tmp_path)
     found = compare(healthy, late).named("healthy", "late-compute")
     path = tmp_path / "compare.html"
     path.write_text(comparison.render(found, healthy, late), encoding="utf-8")
-    for width in (1200, 360):
-        shown = opened(browser, path, width=width)
-        (fall,) = shown.bars("waterfall-chart")
-        assert fall["x"][0] == found.step_ns.a_ns / 1e6
-        assert sum(fall["x"][:-1]) == pytest.approx(found.step_ns.b_ns / 1e6)
-        assert fall["x"][-1] == found.step_ns.b_ns / 1e6
-        assert shown.colours() > 8
-        assert shown.run("() => document.documentElement.scrollWidth") == width
-        assert shown.logged == []
-        assert len(shown.requests) == 1
-        shown.page.context.close()
+    shown = opened(browser, path)
+    (fall,) = shown.bars("waterfall-chart")
+    assert fall["x"][0] == found.step_ns.a_ns / 1e6
+    assert sum(fall["x"][:-1]) == pytest.approx(found.step_ns.b_ns / 1e6)
+    assert fall["x"][-1] == found.step_ns.b_ns / 1e6
+    assert shown.colours() > 8
+    narrowed(shown)
+    assert shown.run("() => document.documentElement.scrollWidth") == 360
+    assert shown.logged == []
+    assert len(shown.requests) == 1
 
 
 def test_100_000_intervals_are_drawn_in_few_strokes_and_one_by_one_when_zoomed(browser, tmp_path):
