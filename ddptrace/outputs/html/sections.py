@@ -182,7 +182,8 @@ def buckets(
     yield '<div class="two"><div><h3>Size and transfer</h3>'
     yield figure(
         "link-chart",
-        "Each mark is a collective of the run; the dashed line is the fitted α + S/B.",
+        "Each mark is a collective of the run"
+        f"{'; the dashed line is the fitted α + S/B' if lines else ''}.",
     )
     yield from _line_words(lines)
     yield "</div><div><h3>Size and bus bandwidth</h3>"

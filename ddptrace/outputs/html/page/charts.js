@@ -352,7 +352,7 @@ const waterfallChart = (comparison) => {
       measure: ["absolute", ...parts.map(() => "relative"), "total"],
       y: ["step of A", ...parts.map((part) => part.words), "step of B"],
       x: [step.a_ns / 1e6, ...parts.map((part) => part.difference_ns / 1e6), step.b_ns / 1e6],
-      text: [ms(step.a_ns), ...parts.map((part) => `${part.difference_ns > 0 ? "+" : "−"}${ms(Math.abs(part.difference_ns))}`), ms(step.b_ns)],
+      text: [ms(step.a_ns), ...parts.map((part) => signed(part.difference_ns)), ms(step.b_ns)],
       textposition: "outside",
       cliponaxis: false,
       increasing: { marker: { color: "#d55e00" } },
@@ -368,6 +368,13 @@ const waterfallChart = (comparison) => {
       yaxis: axis({ autorange: "reversed", showgrid: false, type: "category" }),
     }),
   };
+};
+
+/** Return a difference in ms with its sign, which one that rounds to 0 lacks. */
+const signed = (ns) => {
+  const text = ms(Math.abs(ns));
+  if (text === "0.00") return text;
+  return `${ns > 0 ? "+" : "−"}${text}`;
 };
 
 /** Return where the axis begins: at 0, or later where all that differs is far from it. */

@@ -8,7 +8,7 @@ const PHASES = ["data_loader", "forward", "backward", "optimizer"];
 const LANES = [
   { name: "compute", short: "comp", height: 18, kinds: ["kernels"] },
   { name: "communication", short: "comm", height: 24, kinds: COMM },
-  { name: "copies", short: "copy", height: 10, kinds: ["copies"] },
+  { name: "copies", short: "copy", height: 13, kinds: ["copies"] },
   { name: "idle", short: "idle", height: 14, kinds: IDLE },
   { name: "host", short: "host", height: 16, kinds: PHASES },
   { name: "host waits", short: "sync", height: 12, kinds: ["sync_calls"] },
