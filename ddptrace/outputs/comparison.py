@@ -233,6 +233,6 @@ def unknown_words(unknown: Sequence[Unknown]) -> dict[str, list[str]]:
     """Return what is not known, by the runs of which it is not."""
     found: dict[str, list[str]] = {}
     for one in unknown:
-        words = _WHOLE_TOPICS[one.topic] if one.what is None else f"{_TOPICS[one.topic]}{one.what}"
+        words = _WHOLE_TOPICS[one.topic] if one.what is None else _name(one.topic, one.what)
         found.setdefault(" and ".join(run.upper() for run in one.runs), []).append(words)
     return found
