@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,15 @@ from ddptrace.intervals import IntArray
 from ddptrace.kernels import Kind
 from ddptrace.metrics.idle import IdleTimes
 from ddptrace.metrics.recorded import Recorded
-from ddptrace.model import HostKind, HostRanges
+from ddptrace.model import HostKind, HostRanges, Ops
 
-_PHASES = ("forward", "backward", "optimizer", "data_loader", "sync_calls")
+_Named: TypeAlias = tuple[IntArray, IntArray, IntArray]
+
+_PHASES = {
+    "forward": kernels.is_ddp_range,
+    "optimizer": kernels.is_optimizer_range,
+    "data_loader": kernels.is_loader,
+}
 _BACKWARD = "backward"
 
 
@@ -85,54 +92,44 @@ class ToDraw:
         return used[used >= 0].astype(np.int64)
 
     @cached_property
-    def _rows(self) -> dict[str, tuple[IntArray, IntArray, IntArray]]:
-        ops = self._recorded.trace.ops
-        rows = {}
-        for what, kind in (("kernels", Kind.COMPUTE), ("copies", Kind.MEM)):
-            mine = np.flatnonzero(ops.kind == kind)
-            rows[what] = ops.start_ns[mine], ops.end_ns[mine], ops.name[mine].astype(np.int64)
-        return rows | {what: self._phase(what) for what in _PHASES}
-
-    def _phase(self, what: str) -> tuple[IntArray, IntArray, IntArray]:
-        host = self._recorded.trace.host
-        if what == _BACKWARD:
-            return self._backward_passes(host)
-        mine = np.flatnonzero(self._is_phase[what][host.name]) if len(host) else np.empty(0, int)
-        if what == "sync_calls":
-            mine = mine[host.kind[mine] == HostKind.CALL]
-        return host.start_ns[mine], host.end_ns[mine], host.name[mine].astype(np.int64)
-
-    def _backward_passes(self, host: HostRanges) -> tuple[IntArray, IntArray, IntArray]:
-        """Return each backward pass as one range: what the engine ran between two forward passes.
-
-        Where no forward pass was recorded they end with the optimizer's steps.
-        """
-        is_engine = self._is_phase[_BACKWARD]
-        rows = np.flatnonzero(is_engine[host.name]) if len(host) else np.empty(0, int)
-        borders = np.sort(np.concatenate((self._phase("forward")[0], self._phase("optimizer")[0])))
-        _, first = np.unique(np.searchsorted(borders, host.start_ns[rows]), return_index=True)
-        if not first.size:
-            nothing = np.empty(0, np.int64)
-            return nothing, nothing, nothing
-        end_ns = np.maximum.reduceat(host.end_ns[rows], first)
-        return host.start_ns[rows][first], end_ns, np.full(first.size, -1, np.int64)
-
-    @cached_property
-    def _is_phase(self) -> dict[str, NDArray[np.bool_]]:
-        """Which names mean which phase, each name in use asked once."""
-        trace = self._recorded.trace
-        tests = {
-            "forward": kernels.is_ddp_range,
-            _BACKWARD: kernels.is_backward_operator,
-            "optimizer": kernels.is_optimizer_range,
-            "data_loader": kernels.is_loader,
-            "sync_calls": kernels.is_sync_call,
+    def _rows(self) -> dict[str, _Named]:
+        """Start, end and code of the name of each row of all that `times` can be asked for."""
+        ops, host = self._recorded.trace.ops, self._recorded.trace.host
+        rows = {
+            what: _of(ops, ops.kind == kind)
+            for what, kind in (("kernels", Kind.COMPUTE), ("copies", Kind.MEM))
         }
-        used = np.flatnonzero(np.bincount(trace.host.name, minlength=1)).tolist()
-        found = {}
-        for what, test in tests.items():
-            passed = np.zeros(len(trace.names) + 1, np.bool_)
-            if len(trace.host):
-                passed[[code for code in used if test(trace.names[code])]] = True
-            found[what] = passed
+        rows |= {what: _of(host, self._is_named(test)) for what, test in _PHASES.items()}
+        rows["sync_calls"] = _of(
+            host, self._is_named(kernels.is_sync_call) & (host.kind == HostKind.CALL)
+        )
+        engine = _of(host, self._is_named(kernels.is_backward_operator))
+        rows[_BACKWARD] = _passes(engine, rows["forward"], rows["optimizer"])
+        return rows
+
+    def _is_named(self, test: Callable[[str], bool]) -> NDArray[np.bool_]:
+        """Tell which host ranges have a name that passes a test; each name is asked once."""
+        names, name = self._recorded.trace.names, self._recorded.trace.host.name
+        passed = np.zeros(len(names), np.bool_)
+        used = np.flatnonzero(np.bincount(name, minlength=1)).tolist()
+        passed[[code for code in used if test(names[code])]] = True
+        found: NDArray[np.bool_] = passed[name]
         return found
+
+
+def _of(rows: Ops | HostRanges, chosen: NDArray[np.bool_]) -> _Named:
+    mine = np.flatnonzero(chosen)
+    return rows.start_ns[mine], rows.end_ns[mine], rows.name[mine].astype(np.int64)
+
+
+def _passes(engine: _Named, forward: _Named, optimizer: _Named) -> _Named:
+    """Return each backward pass as one range: what the engine ran between two forward passes.
+
+    Where no forward pass was recorded they end with the optimizer's steps.
+    """
+    borders = np.sort(np.concatenate((forward[0], optimizer[0])))
+    _, first = np.unique(np.searchsorted(borders, engine[0]), return_index=True)
+    nothing = np.full(first.size, -1, np.int64)
+    if not first.size:
+        return nothing, nothing, nothing
+    return engine[0][first], np.maximum.reduceat(engine[1], first), nothing
