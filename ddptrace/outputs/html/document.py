@@ -15,7 +15,10 @@ from plotly.offline import get_plotlyjs
 from ddptrace.outputs.html.looks import style_rules
 from ddptrace.outputs.html.timelines import packed
 
-_SCRIPTS = ("base.js", "timeline.js", "charts.js", "tables.js", "page.js")
+_SCRIPTS = (
+    *("base.js", "lanes.js", "timeline.js", "timeline_use.js"),
+    *("charts.js", "tables.js", "page.js"),
+)
 _FAILED = (
     '<p id="failed" class="failed" role="alert" hidden>The pictures could not be drawn:</p>'
     '<noscript><p class="failed">The pictures and the tables of a chosen step need JavaScript; the '
