@@ -58,12 +58,17 @@ const ranksIn = (text, known) => {
   return [...found].sort((a, b) => a - b);
 };
 
-/** Return the bytes that a block of the page holds. */
-const unpack = async (id) => {
-  const packed = atob($(id).textContent.trim());
+const bytesOf = (text) => {
+  if ("fromBase64" in Uint8Array) return Uint8Array.fromBase64(text); // ten times faster, and new
+  const packed = atob(text);
   const bytes = new Uint8Array(packed.length);
   for (let at = 0; at < packed.length; at += 1) bytes[at] = packed.charCodeAt(at);
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return bytes;
+};
+
+/** Return the bytes that a block of the page holds. */
+const unpack = async (id) => {
+  const stream = new Blob([bytesOf($(id).textContent.trim())]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(stream).arrayBuffer();
 };
 
