@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from pages import Page, page, two_ranks
 from traces import run, trace
@@ -14,8 +15,9 @@ from ddptrace.metrics.bucket_summary import Bucket
 from ddptrace.metrics.settings import Settings
 from ddptrace.model import Warn
 from ddptrace.outputs.html import render, waits
+from ddptrace.outputs.html.budget import MOST_BYTES, Budget, fitting
 from ddptrace.outputs.html.chosen import MOST_ROWS, MOST_STEPS, choose
-from ddptrace.outputs.html.held import MOST_BYTES, held
+from ddptrace.outputs.html.held import held
 from ddptrace.report import Report, from_json
 
 MOST_PARTS = 4_000
@@ -188,11 +190,10 @@ def test_the_waiting_of_all_ranks_is_in_the_page_although_their_records_are_not(
     assert [row[0] for row in table["rows"]] == expected
 
 
-def test_too_much_waiting_is_told_of_the_ranks_to_draw_and_those_that_wait_longest(monkeypatch):
+def test_too_much_waiting_is_told_of_the_ranks_to_draw_and_those_that_wait_longest():
     report = large(40)
-    monkeypatch.setattr(waits, "MOST_VALUES", 10)
     chosen = choose(report)
-    found = waits.waits_by_step(report, chosen)[chosen.first]
+    found = waits.waits_by_step(report, chosen, 10)[chosen.first]
     assert len(found.ranks) == 10
     assert set(chosen.drawn) <= set(found.ranks)
     (one,) = report.collectives
@@ -217,8 +218,9 @@ def test_texts_of_any_length_leave_the_page_small(what):
     else:
         buckets = [Bucket(n, 1, [long], None, []) for n in range(400)]
         report = replace(report, buckets=buckets)
-    assert len(held(report, choose(report)).json) <= MOST_BYTES
-    assert len(render(report).encode()) <= 8_000_000
+    most = Budget().report_bytes
+    assert len(held(report, choose(report), most).json) <= most
+    assert len(render(report).encode()) <= MOST_BYTES == 8_000_000
 
 
 def test_a_page_of_a_large_run_stays_below_8_mb():
@@ -228,3 +230,31 @@ def test_a_page_of_a_large_run_stays_below_8_mb():
 def test_an_empty_list_of_collectives_is_no_problem():
     report = replace(two_ranks(), collectives=[])
     assert Page(render(report)).about["recorded"] == []
+
+
+def test_a_page_has_half_of_everything_until_it_is_small_enough():
+    asked = []
+
+    def page_of(budget: Budget) -> str:
+        asked.append(budget.rows)
+        return "é" * (budget.rows * 20)
+
+    assert len(fitting(page_of).encode()) <= MOST_BYTES
+    assert asked == [250_000, 125_000]
+    assert fitting(lambda budget: "x" * MOST_BYTES) == "x" * MOST_BYTES
+    assert len(fitting(lambda budget: "x" * (MOST_BYTES + 1))) > MOST_BYTES  # it ends all the same
+
+
+def test_data_that_cannot_be_compressed_leaves_the_page_small():
+    rng = np.random.default_rng(0)
+    report = two_ranks()
+    recordings = []
+    for one in report.timeline.recordings:
+        start = np.sort(rng.integers(0, 1_000_000, 90_000))
+        rows = np.stack(
+            (start, start + rng.integers(1, 10**5, 90_000), rng.integers(0, 9_999, 90_000))
+        )
+        names = [rng.bytes(80).hex() for _ in range(10_000)]
+        recordings.append(replace(one, kernels=list(map(tuple, rows.T.tolist())), names=names))
+    wide = replace(report, timeline=replace(report.timeline, recordings=recordings))
+    assert len(render(wide).encode()) <= MOST_BYTES

@@ -20,7 +20,7 @@ from ddptrace.metrics.to_draw import Times
 from ddptrace.model import Warn
 from ddptrace.outputs.html import timelines
 from ddptrace.outputs.html.lanes import IDLE, Lane, fewer
-from ddptrace.outputs.html.timelines import Cell, Names, Step, blocks, urgency
+from ddptrace.outputs.html.timelines import Cell, Drawing, Names, Step, blocks, urgency
 from ddptrace.report import Report, Timeline, from_json, only_step, to_json
 
 SAMPLES = Path(__file__).parent.parent / "sample_traces"
@@ -273,7 +273,6 @@ def test_more_intervals_than_a_page_holds_are_merged_and_the_page_says_so():
 
 
 def test_the_rows_of_a_page_go_to_the_step_and_the_ranks_shown_first(monkeypatch):
-    monkeypatch.setattr(timelines, "MOST_ROWS", 300)
     monkeypatch.setattr(timelines, "_FLOOR", 10)
     one = dense(200)
     recorded = timelines.recordings_of(one)
@@ -281,7 +280,7 @@ def test_the_rows_of_a_page_go_to_the_step_and_the_ranks_shown_first(monkeypatch
     cells = [Cell(rank, row.start_ns, row.end_ns) for rank in range(3)]
     steps = [Step("a", "a", cells), Step("b", "b", cells)]
     recordings = {"": dict.fromkeys(range(3), recorded[0])}
-    found = blocks(steps, recordings, urgency(steps, [2], ["b"]), Names())
+    found = blocks(steps, recordings, Drawing(300, urgency(steps, [2], ["b"]), Names(10)))
     rows_of = {
         (block.step.key, row["rank"]): sum(count for count, _ in row["lanes"].values())
         for block in found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from html import escape
 from typing import Any
@@ -13,14 +13,17 @@ import numpy as np
 
 from ddptrace.outputs.html import sections
 from ddptrace.outputs.html.about import facts, glossary, rank_count
+from ddptrace.outputs.html.budget import Budget, fitting
 from ddptrace.outputs.html.chosen import Chosen, choose, paying
 from ddptrace.outputs.html.document import Page, page_of
 from ddptrace.outputs.html.findings import Place, findings, places
 from ddptrace.outputs.html.held import Held, held
+from ddptrace.outputs.html.lanes import Recorded
 from ddptrace.outputs.html.lines import lines_of
 from ddptrace.outputs.html.looks import LOOKS
 from ddptrace.outputs.html.timelines import (
     Block,
+    Drawing,
     Names,
     blocks,
     note_of,
@@ -49,24 +52,31 @@ _CONTENTS = {
 
 def render(report: Report) -> str:
     """Return the report as one HTML page; the same report gives the same page, of 8 MB at most."""
+    recordings = {"": recordings_of(report)}
+    return fitting(lambda budget: _page(report, recordings, budget))
+
+
+def _page(
+    report: Report, recordings: Mapping[str, Mapping[int, Sequence[Recorded]]], budget: Budget
+) -> str:
     chosen = choose(report)
-    kept = held(report, chosen)
+    kept = held(report, chosen, budget.report_bytes)
     steps = steps_of(report, chosen)
-    first = chosen.first_key
-    names = Names()
-    found = blocks(steps, {"": recordings_of(report)}, urgency(steps, chosen.drawn, [first]), names)
-    where = places(report, steps, first)
+    names = Names(budget.names)
+    order = urgency(steps, chosen.drawn, [chosen.first_key])
+    found = blocks(steps, recordings, Drawing(budget.rows, order, names))
+    where = places(report, steps, chosen.first_key)
     return page_of(
         Page(
             title=f"ddptrace report: {rank_count(report.run)}",
-            body=_body(kept, chosen, found, where),
+            body=_body(report, kept, chosen, found, where),
             documents={
                 "ddptrace-report": kept.json,
                 "ddptrace-page": _about(report, kept.report, chosen, found, where),
             },
             blocks={
                 "names": packed(msgspec.json.encode(names.words)),
-                "waits": packed(_waits(report, chosen)),
+                "waits": packed(_waits(report, chosen, budget)),
                 **{block.step.key: block.data for block in found},
             },
         )
@@ -74,7 +84,11 @@ def render(report: Report) -> str:
 
 
 def _body(
-    kept: Held, chosen: Chosen, found: Sequence[Block], where: Sequence[Place | None]
+    whole: Report,
+    kept: Held,
+    chosen: Chosen,
+    found: Sequence[Block],
+    where: Sequence[Place | None],
 ) -> Iterator[str]:
     report = kept.report
     ranks = sorted({row.rank for row in report.steps})
@@ -82,7 +96,7 @@ def _body(
     yield from top(report)
     yield from sections.choice(_choices(chosen, found), chosen, ranks)
     yield from sections.timeline(found, title_of(chosen.rows[chosen.first][0]))
-    yield from sections.ranks(report)
+    yield from sections.ranks(report, whole.summary)
     lines = lines_of(report.collectives)
     yield from sections.buckets(report, ranks, _first_rank(report, ranks), lines)
     yield from _what_if(report)
@@ -180,9 +194,9 @@ def _recorded(report: Report, kept: Report) -> list[int]:
     return [recorded[one.step, one.group, one.order] for one in kept.collectives]
 
 
-def _waits(report: Report, chosen: Chosen) -> bytes:
+def _waits(report: Report, chosen: Chosen, budget: Budget) -> bytes:
     """Return the waiting by the keys of steps, as JSON."""
-    by_step = waits_by_step(report, chosen)
+    by_step = waits_by_step(report, chosen, budget.waits)
     return msgspec.json.encode({f"step-{at}": by_step[step] for at, step in enumerate(chosen.rows)})
 
 

@@ -20,13 +20,16 @@ from ddptrace.outputs.comparison import (
 )
 from ddptrace.outputs.html import sections
 from ddptrace.outputs.html.about import facts, glossary
+from ddptrace.outputs.html.budget import Budget, fitting
 from ddptrace.outputs.html.chosen import MOST_DRAWN, choose
 from ddptrace.outputs.html.document import Page, page_of
+from ddptrace.outputs.html.lanes import Recorded
 from ddptrace.outputs.html.looks import LOOKS
 from ddptrace.outputs.html.secrets import without_secrets
 from ddptrace.outputs.html.timelines import (
     Block,
     Cell,
+    Drawing,
     Names,
     Step,
     blocks,
@@ -48,6 +51,16 @@ _KEY = "both"
 def render(comparison: Comparison, a: Report, b: Report) -> str:
     """Return two runs side by side as one HTML page, of 8 MB at most."""
     runs = {"A": without_secrets(a), "B": without_secrets(b)}
+    recordings = {name: recordings_of(report) for name, report in runs.items()}
+    return fitting(lambda budget: _page(comparison, runs, recordings, budget))
+
+
+def _page(
+    comparison: Comparison,
+    runs: Mapping[str, Report],
+    recordings: Mapping[str, Mapping[int, Sequence[Recorded]]],
+    budget: Budget,
+) -> str:
     changed, unknown = compared(runs["A"], runs["B"])
     found = replace(
         comparison,
@@ -55,9 +68,9 @@ def render(comparison: Comparison, a: Report, b: Report) -> str:
         changed=changed,
         unknown=unknown,
     )
-    names = Names()
+    names = Names(budget.names)
     step = _step(comparison, runs)
-    drawn = [] if step is None else _blocks(step, runs, names)
+    drawn = [] if step is None else _blocks(step, recordings, budget, names)
     return page_of(
         Page(
             title=f"ddptrace compare: A is {_name(comparison.a.name)}, "
@@ -116,10 +129,15 @@ def _cells(report: Report, name: str, longest: int | None) -> list[Cell]:
     return [found[rank] for rank in sorted(kept) if rank in found]
 
 
-def _blocks(step: Step, runs: Mapping[str, Report], names: Names) -> list[Block]:
-    recordings = {name: recordings_of(report) for name, report in runs.items()}
+def _blocks(
+    step: Step,
+    recordings: Mapping[str, Mapping[int, Sequence[Recorded]]],
+    budget: Budget,
+    names: Names,
+) -> list[Block]:
     every = [cell.rank for cell in step.cells]
-    return blocks([step], recordings, urgency([step], every, [_KEY]), names)
+    order = urgency([step], every, [_KEY])
+    return blocks([step], recordings, Drawing(budget.rows, order, names))
 
 
 def _about(runs: Mapping[str, Report], drawn: Sequence[Block]) -> str:

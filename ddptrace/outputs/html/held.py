@@ -13,8 +13,6 @@ from ddptrace.outputs.html.chosen import Chosen
 from ddptrace.outputs.html.secrets import without_secrets
 from ddptrace.report import Report, to_json
 
-MOST_BYTES = 3_500_000
-"""Of the report's JSON in a page."""
 _MOST_PARTS = 4_000
 """Of a rank's part in a collective, or in a bucket: about 2 MB."""
 _MOST_OF_RANKS = 1_024
@@ -31,7 +29,7 @@ class Held:
     left_out: list[str]
 
 
-def held(report: Report, chosen: Chosen) -> Held:
+def held(report: Report, chosen: Chosen, most_bytes: int) -> Held:
     """Return what a page holds of a report: fewer records of each kind until it is small enough.
 
     Texts that a run may have at any length are cut before the last records go.
@@ -41,10 +39,10 @@ def held(report: Report, chosen: Chosen) -> Held:
     while True:
         kept = _kept(clean, chosen, divisor)
         text = _compact(kept)
-        if len(text.encode()) <= MOST_BYTES or divisor > _MOST_PARTS:
+        if len(text.encode()) <= most_bytes or divisor > _MOST_PARTS:
             break
-        divisor *= 2
-    if len(text.encode()) > MOST_BYTES:
+        divisor *= max(2, len(text) // most_bytes)
+    if len(text.encode()) > most_bytes:
         kept = _bare(kept)
         text = _compact(kept)
     return Held(kept, text, list(_left_out(report, kept)))

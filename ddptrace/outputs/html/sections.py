@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
+from ddptrace.metrics.summary import Summary
 from ddptrace.outputs.buckets import bucket_lines
 from ddptrace.outputs.figures import COLUMNS, ms, percent
 from ddptrace.outputs.html.chosen import MOST_DRAWN, Chosen
@@ -105,7 +106,7 @@ def legend(kinds: Iterable[str]) -> str:
     return f'<ul class="legend">{items}</ul>'
 
 
-def ranks(report: Report) -> Iterator[str]:
+def ranks(report: Report, summary: Summary) -> Iterator[str]:
     """Yield what each rank did: bars, waiting, step times, a table."""
     yield '<section><h2 id="ranks">Ranks: <span class="figures-title"></span></h2>'
     yield from (f"<p>{escape(line[0].upper() + line[1:])}.</p>" for line in straggler_lines(report))
@@ -116,8 +117,8 @@ def ranks(report: Report) -> Iterator[str]:
         "A bar is as long as the step. Compute is divided into what ran alone and what hid "
         "communication under it.",
     )
-    if len(report.summary.ranks) > MOST_DRAWN:
-        yield over_ranks(report)
+    if len(summary.ranks) > MOST_DRAWN:
+        yield over_ranks(summary)
     yield "<h3>Who waited</h3>"
     yield figure(
         "waits-chart",
@@ -134,11 +135,11 @@ def ranks(report: Report) -> Iterator[str]:
     yield "</section>"
 
 
-def over_ranks(report: Report) -> str:
+def over_ranks(summary: Summary) -> str:
     """Return a table of the figures over all ranks: the least, the median and the largest."""
     rows = []
     for title, name in COLUMNS.items():
-        known = [(ns, one["rank"]) for one in report.summary.ranks if (ns := one[name]) is not None]
+        known = [(ns, one["rank"]) for one in summary.ranks if (ns := one[name]) is not None]
         if not known:
             continue
         least, most = min(known), max(known)
@@ -150,7 +151,7 @@ def over_ranks(report: Report) -> str:
         cells.insert(1, f"<td>{ms(int(middle))}</td>")
         rows.append(f'<tr><th scope="row" class="word">{title}</th>{"".join(cells)}</tr>')
     return (
-        f"<h3>Over all {len(report.summary.ranks)} ranks</h3>"
+        f"<h3>Over all {len(summary.ranks)} ranks</h3>"
         '<p class="quiet">Medians of each rank over its steps, in ms; in brackets a rank.</p>'
         '<div class="scroll" role="region" tabindex="0" aria-label="Figures over all ranks"><table>'
         '<thead><tr><th scope="col" class="word">figure</th><th scope="col">least</th>'

@@ -18,12 +18,9 @@ from ddptrace.outputs.html.lanes import Lane, Recorded, fewer, renamed, rows_of,
 from ddptrace.report import Report
 from ddptrace.wording import one_line
 
-MOST_ROWS = 250_000
-"""Of all timelines of a page: about 2 MB."""
 MOST_OF_CELL = 100_000
 """Of one rank in one step."""
 _FLOOR = 60  # of a rank in a step, however many there are of both
-_MOST_NAMES = 20_000
 _LONGEST_NAME = 160
 _OF_CAUSES = (
     "Recorded with the host's activity to tell causes; the figures of this page are of other "
@@ -60,8 +57,12 @@ class Step:
 
 @dataclass(slots=True)
 class Names:
-    """The names that rows of all timelines refer to, each once and of a length that can be read."""
+    """The names that rows of all timelines refer to, each once and of a length that can be read.
 
+    There are `most` of them at most.
+    """
+
+    most: int
     words: list[str] = field(default_factory=list)
     _places: dict[str, int] = field(default_factory=dict)
     _of_recording: dict[int, IntArray] = field(default_factory=dict)
@@ -78,11 +79,23 @@ class Names:
         word = one_line(name[: 2 * _LONGEST_NAME])
         word = word if len(word) <= _LONGEST_NAME else f"{word[: _LONGEST_NAME - 1]}…"
         if word not in self._places:
-            if len(self.words) >= _MOST_NAMES:
+            if len(self.words) >= self.most:
                 return -1
             self._places[word] = len(self.words)
             self.words.append(word)
         return self._places[word]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """How timelines are packed: into how many rows, which first, with which names.
+
+    `order` are places of steps and cells: the first ones get all the rows that they need.
+    """
+
+    rows: int
+    order: Sequence[tuple[int, int]]
+    names: Names
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,19 +202,15 @@ def recordings_of(report: Report) -> dict[int, list[Recorded]]:
 def blocks(
     steps: Sequence[Step],
     recordings: Mapping[str, Mapping[int, Sequence[Recorded]]],
-    order: Sequence[tuple[int, int]],
-    names: Names,
+    drawing: Drawing,
 ) -> list[Block]:
-    """Return the steps packed, in their order; `recordings` are by run and rank.
-
-    `order` are places of steps and cells: the first ones get all the rows that they need.
-    """
+    """Return the steps packed, in their order; `recordings` are by run and rank."""
     found: dict[tuple[int, int], dict[str, Lane]] = {}
     intervals = dict.fromkeys(range(len(steps)), 0)
-    room, left = MOST_ROWS, len(order)
-    for step, place in order:
+    room, left = drawing.rows, len(drawing.order)
+    for step, place in drawing.order:
         cell = steps[step].cells[place]
-        lanes = _lanes(cell, recordings[cell.run].get(cell.rank, []), names)
+        lanes = _lanes(cell, recordings[cell.run].get(cell.rank, []), drawing.names)
         left -= 1
         most = min(max(room - _FLOOR * left, _FLOOR), MOST_OF_CELL)
         intervals[step] += rows_of([lanes])

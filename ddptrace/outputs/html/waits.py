@@ -9,8 +9,6 @@ from ddptrace.metrics.collective_rows import Collective
 from ddptrace.outputs.html.chosen import Chosen, StepNumber
 from ddptrace.report import Report
 
-MOST_VALUES = 200_000
-
 
 @dataclass(frozen=True, slots=True)
 class Waits:
@@ -24,7 +22,7 @@ class Waits:
     rows: list[list[int | None]]
 
 
-def waits_by_step(report: Report, chosen: Chosen) -> dict[StepNumber, Waits]:
+def waits_by_step(report: Report, chosen: Chosen, most: int) -> dict[StepNumber, Waits]:
     """Return the waiting in the steps of a page, the one to show first before others.
 
     Where it is too much only the ranks to draw and those that waited longest are there.
@@ -33,7 +31,7 @@ def waits_by_step(report: Report, chosen: Chosen) -> dict[StepNumber, Waits]:
     for one in report.collectives:
         by_step.setdefault(one.step, []).append(one)
     found: dict[StepNumber, Waits] = {}
-    room = MOST_VALUES
+    room = most
     for step in chosen.by_urgency:
         waits = _fewer(_waits(by_step.get(step, [])), chosen.drawn, room)
         room -= len(waits.ranks) * len(waits.collectives)
