@@ -277,6 +277,28 @@ def test_a_finding_of_idle_time_leads_to_idle_time_of_its_cause(sample, code, la
     assert found.timeline().of(lane, place["rank"])
 
 
+@pytest.mark.parametrize("code", ["recording_slowed_run", "comm_bandwidth", "bucket_schedule"])
+def test_a_finding_leads_to_the_step_the_collective_or_the_tail_that_it_is_about(code):
+    """
+    compute  ####....##..   of rank 0
+    comm     ..####......
+    """
+    report = two_ranks()
+    finding = Finding(code, None, [0], [], "")
+    (place,) = page(replace(report, diagnosis=replace(report.diagnosis, findings=[finding]))).about[
+        "places"
+    ]
+    step = report.summary.median_step
+    (row,) = [row for row in report.steps if (row.rank, row.step) == (0, step)]
+    (one,) = [one for one in report.collectives if one.step == step]
+    (part,) = [each for each in one.ranks if each.rank == 0]
+    assert (place["start_ns"], place["end_ns"]) == {
+        "recording_slowed_run": (row.start_ns, row.end_ns),
+        "comm_bandwidth": (part.start_ns, part.end_ns),
+        "bucket_schedule": (part.end_ns - row.tail_ns, part.end_ns),
+    }[code]
+
+
 def test_without_a_timeline_findings_have_no_place_in_it(late):
     found = page(replace(late, timeline=None))
     assert found.about["places"] == [None]

@@ -19,7 +19,14 @@ _IDLE = {
     "sync_wait": "idle_sync",
     "launch_bound": "idle_launch",
 }
-_WHOLE_STEP = frozenset({"compute_bound", "no_communication", "unknown", "compute_tail"})
+_WHOLE_STEP = frozenset(
+    {
+        *("compute_bound", "compute_tail", "no_communication", "unknown"),
+        *("recording_slowed_run", "cold_steps", "ddp_logger_disagrees", "unused_search"),
+        *("fine_parameters", "uneven_backward", "grad_copies"),
+    }
+)
+"""Findings that are in no one place: they lead to the step as a whole."""
 _MOST_EVIDENCE = 40
 
 

@@ -223,6 +223,8 @@ Object.assign(Timeline.prototype, {
     if (lane.name === "communication" && row.collectives.length) {
       return row.collectives.map((one, index) => ({ kind: "collective", index, start: one.start, end: one.end }));
     }
+    row.orders ??= new Map(); // worked out once: there may be 100,000
+    if (row.orders.has(lane.name)) return row.orders.get(lane.name);
     const found = [];
     for (const kind of lane.kinds) {
       const times = row.lanes[kind];
@@ -230,6 +232,7 @@ Object.assign(Timeline.prototype, {
         found.push({ kind, index, start: times.start[index], end: times.end[index] });
       }
     }
-    return found.sort((a, b) => a.start - b.start);
+    row.orders.set(lane.name, found.sort((a, b) => a.start - b.start));
+    return found;
   },
 });
