@@ -32,7 +32,8 @@ OPTIONS = {
         "--step-range", "--jobs", "--help",
     },
     "compare": {
-        "a", "b", "--json", "--ranks", "--comm-kernel", "--step-range", "--jobs", "--help",
+        "a", "b", "--json", "--html", "--ranks", "--comm-kernel", "--step-range", "--jobs",
+        "--help",
     },
     "merge": {
         "runs", "-o", "--output", "--kernels", "--ranks", "--comm-kernel", "--step-range",
