@@ -385,6 +385,9 @@ def test_a_summary_that_cannot_be_written_hides_nothing(ddptrace, two, monkeypat
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "r.xml"
     path.write_text("before")
+    place = path.stat().st_ino
+    write_whole(str(path), "before")
+    assert path.stat().st_ino != place  # another file has come into its place
 
     def broken(self, text, encoding):
         with self.open("w") as file:
