@@ -246,3 +246,13 @@ def test_an_interval_reaches_to_a_thousandfold_at_most():
     assert detectable_ratio(wild, [[1000] * 9], 0.03) == pytest.approx(999)
     grown = interval([[1] * 9], [[10**12] * 9])
     assert grown.high_ratio == pytest.approx(1e12)
+
+
+def test_long_runs_are_resampled_piece_by_piece(monkeypatch):
+    runs = [noise(9, 400)]
+    at_once = interval(runs, runs)
+    monkeypatch.setattr(statistics, "_MOST_AT_ONCE", 1000)
+    piece_by_piece = interval(runs, runs)
+    assert width(piece_by_piece) == pytest.approx(width(at_once), rel=0.1)
+    monkeypatch.setattr(statistics, "_MOST_VALUES", 0)
+    assert statistics._medians(np.arange(5.0), 2).size == 100

@@ -26,7 +26,9 @@ ENOUGH_TO_RANK = 8
 """So many steps of each the test of Mann and Whitney takes."""
 
 _RESAMPLES = 1_000
+_FEWEST_RESAMPLES = 100
 _MOST_VALUES = 20_000_000
+_MOST_AT_ONCE = 1_000_000  # of them in memory
 _SEED = 20_240_229
 _FARTHEST = math.log(1000)  # no interval reaches farther: what is beyond tells nothing any more
 _OUTLIER = 4.0  # × the median deviation: a spike says nothing of how steps follow each other
@@ -170,15 +172,25 @@ def _of_run(values: Floats) -> Spread:
         return Spread(0.0, 1.0)
     follow = _follow(values)
     length = _block_length(count, follow)
-    blocks = -(-count // length)
-    random = np.random.default_rng(_SEED)
-    resamples = max(min(_RESAMPLES, _MOST_VALUES // count), 100)
-    starts = random.integers(0, count, size=(resamples, blocks))
-    places = (starts[:, :, None] + np.arange(length)).reshape(resamples, -1)[:, :count] % count
-    medians = np.median(values[places], axis=1)
+    medians = _medians(values, length)
     variance = float((medians - medians[0]).var(ddof=1))  # exactly 0 of equal ones
     variance *= count / max(count - length, 1) * _cut_off(length, follow)
     return Spread(variance, max(count / length - 1, 1.0))
+
+
+def _medians(values: Floats, length: int) -> Floats:
+    """Return the medians of a run that was put together anew from blocks of so many steps."""
+    count = values.size
+    random = np.random.default_rng(_SEED)
+    left = max(min(_RESAMPLES, _MOST_VALUES // count), _FEWEST_RESAMPLES)
+    found = []
+    while left:
+        rows = min(left, max(_MOST_AT_ONCE // count, 1))
+        starts = random.integers(0, count, size=(rows, -(-count // length)))
+        places = (starts[:, :, None] + np.arange(length)).reshape(rows, -1)[:, :count] % count
+        found.append(np.median(values[places], axis=1))
+        left -= rows
+    return np.concatenate(found)
 
 
 def _follow(values: Floats) -> float:
