@@ -147,7 +147,8 @@ def test_drift_is_a_testcase_of_its_own_with_the_same_name_every_time():
 
 def annotations(found, on_inconclusive="error"):
     """Read annotations back as the runner does: level, title, message."""
-    lines = github.render(found, on_inconclusive).splitlines()
+    *lines, last = re.split("\r\n|\r|\n", github.render(found, on_inconclusive))
+    assert last == ""
     commands = [re.fullmatch(r"::(\w+) title=([^:,]*)::(.*)", line).groups() for line in lines]
     return [(level, _unescaped(title), _unescaped(text)) for level, title, text in commands]
 

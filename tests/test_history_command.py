@@ -283,6 +283,13 @@ def test_what_is_not_there_is_one_line(ddptrace, filled, tmp_path):
     assert not (tmp_path / "no.db").exists()
 
 
+def test_no_output_takes_the_place_of_the_history(ddptrace, filled):
+    for words in (["list"], ["show", "1"]):
+        done = ddptrace("history", *words, "--db", filled, "--json", filled)
+        refused(done, "is the history itself")
+    assert ddptrace("history", "list", "--db", filled).code == 0
+
+
 # --- plot ---
 
 

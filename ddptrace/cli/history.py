@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from ddptrace.cli.check_inputs import Reading, figures_at, step_times
+from ddptrace.cli.check_outputs import write_whole
 from ddptrace.cli.inputs import CommKernel, Jobs, Ranks, StepRange
 from ddptrace.cli.terminal import stdout_destination, write
 from ddptrace.errors import HistoryError, RunError, UsageError
@@ -127,6 +128,7 @@ def list_runs(
     from ddptrace.history.store import reading
     from ddptrace.outputs.history import render_list
 
+    _refuse_itself("--json", json, db)
     choice = _choice(branch, tags)
     with reading(db) as database:
         found = stored_runs(database, choice)
@@ -152,6 +154,7 @@ def show(
     from ddptrace.history.store import reading
     from ddptrace.outputs.history import render_run
 
+    _refuse_itself("--json", json, db)
     with reading(db) as database:
         run = stored_run(database, number)
         rows = rank_rows(database, number)
@@ -180,15 +183,20 @@ def plot(
 
     if str(output) == "-":
         raise UsageError("--output needs a file; only --json of list and show can go to stdout")
-    if output.resolve() == db.resolve():
-        raise UsageError(f"--output {one_line(output)}: is the history itself; give another name")
+    _refuse_itself("--output", str(output), db)
     choice = _choice(branch, tags)
     with reading(db) as database:
         found = stored_runs(database, choice)
         ledgers = slowest_ledgers(database)
     if not found:
         raise HistoryError(f"{one_line(db)}: has no run{choice.words}, so there is nothing to draw")
-    write(str(output), render(found, ledgers, choice))
+    write_whole(str(output), render(found, ledgers, choice))
+
+
+def _refuse_itself(option: str, output: str | None, db: Path) -> None:
+    """Raise UsageError for an output that would take the place of the history."""
+    if output not in (None, "-") and Path(str(output)).resolve() == db.resolve():
+        raise UsageError(f"{option} {one_line(output)}: is the history itself; give another name")
 
 
 def _given(run: str | None, steps: str | None, reading: Reading) -> list[RunFigures]:
