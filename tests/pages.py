@@ -14,6 +14,7 @@ from traces import run, trace
 from ddptrace import analyze
 from ddptrace.outputs.html import render
 from ddptrace.report import Report
+from ddptrace.whatif.document import Best, Bounds, Costs, Line, Model, Prediction, WhatIf
 
 HOSTILE = "</script><img src=http://x/ onerror=alert(1)>\"'&lt;<!-- ${1} `"
 
@@ -63,6 +64,11 @@ class Page(HTMLParser):
     def about(self) -> dict:
         """What the page's script knows beside the report."""
         return json.loads(self.texts["ddptrace-page"])
+
+    @property
+    def charts(self) -> dict:
+        """The charts of a page of a history."""
+        return json.loads(self.texts["ddptrace-charts"])
 
     def unpacked(self, name: str) -> bytes:
         """Return the bytes of a packed block."""
@@ -140,3 +146,28 @@ def one_rank(*rows, **facts) -> Report:
 
 def page(report: Report) -> Page:
     return Page(render(report))
+
+
+def prediction() -> WhatIf:
+    """State what three caps are predicted to do to a step of 124 ms with 25 MiB."""
+    return WhatIf(
+        model=Model(
+            "all_reduce", 2, 20_000, 10_000, 30_000, 220.0, 200.0, 240.0,
+            is_assumed=False, samples=24, sizes=3, smallest_bytes=1_000_000,
+            largest_bytes=26_000_000, residual_ratio=0.02,
+            lines=[Line(0, 20_000, 220.0)], comm_slowdown_ratio=1.0,
+        ),
+        measured_step_ns=124_000_000, anchor="unprofiled", recorded_step_ns=125_000_000,
+        replayed_step_ns=125_000_000, recorded_buckets=24, recorded_cap_mb=25.0,
+        resolution="parameters", packing="as DDP does", scenario=[],
+        predictions=[
+            Prediction(
+                cap, 600 // cap, 120_000_000 + cap * 10_000, 119_000_000, 126_000_000,
+                exposed_comm_ns=5, tail_ns=1,
+            )
+            for cap in (5, 25, 100)
+        ],
+        best=Best(5, 120_050_000, 3_950_000, 1_000_000, 5_000_000),
+        bounds=Bounds(110_000_000, 115_000_000, 40_000_000),
+        costs=Costs(3_950_000, 0, 0), trust="high", notes=["what <b> says"],
+    )  # fmt: skip

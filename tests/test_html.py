@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from pages import HOSTILE, Page, one_rank, page, two_ranks
+from pages import HOSTILE, Page, one_rank, page, prediction, two_ranks
 from plotly.offline import get_plotlyjs
 from traces import run, trace
 
@@ -360,10 +360,11 @@ def test_no_secret_of_a_manifest_is_in_the_page():
 def test_a_prediction_is_drawn_where_the_report_has_one_else_a_sentence():
     report = two_ranks()
     assert "This report holds no prediction." in page(report).all_text
-    whatif = {"predictions": [], "best": {"bucket_cap_mb": 25, "step_ns": 80_000_000}}
-    found = page(replace(report, whatif=whatif))
+    found = page(replace(report, whatif=prediction()))
     assert "div#whatif-chart" in found.tags
-    assert "Best: 25 MB, 80.00 ms a step." in found.all_text
+    assert "bucket_cap_mb=5 takes 120.05 of 124.00 ms a step" in found.all_text
+    assert "trust: high" in found.all_text
+    assert "what <b> says" in found.all_text
     assert "no prediction" not in found.all_text
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from browser import chromium, opened
-from pages import HOSTILE, one_rank, two_ranks
+from pages import HOSTILE, one_rank, prediction, two_ranks
 
 from ddptrace import analyze, load_run
 from ddptrace.compare.comparison import compare
@@ -18,25 +18,6 @@ from ddptrace.report import Report, Timeline, to_json
 
 SAMPLES = Path(__file__).parent.parent / "sample_traces"
 CHARTS = ("ranks", "waits", "spread", "buckets", "link", "bandwidth", "whatif")
-WHATIF = {
-    "schema": 1,
-    "model": {"alpha_ns": 20_000, "bandwidth_gb_s": 220.0},
-    "measured_step_ns": 124_000_000,
-    "predictions": [
-        {
-            "bucket_cap_mb": cap,
-            "buckets": 600 // cap,
-            "step_ns": 120_000_000 + cap * 10_000,
-            "low_ns": 119_000_000,
-            "high_ns": 126_000_000,
-            "tail_ns": 1,
-            "exposed_comm_ns": 5,
-        }
-        for cap in (5, 25, 100)
-    ],
-    "best": {"bucket_cap_mb": 5, "step_ns": 120_050_000},
-    "bounds": {},
-}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +30,7 @@ def browser():
 def late() -> Report:
     report = analyze(load_run(SAMPLES / "late-compute"))
     settings = Settings(ddp=[DdpSettings(25 * 2**20, None, None, None, None)])
-    return replace(report, whatif=WHATIF, run=replace(report.run, settings=settings))
+    return replace(report, whatif=prediction(), run=replace(report.run, settings=settings))
 
 
 @pytest.fixture(scope="module")

@@ -69,6 +69,35 @@ class ComputeInBackward(torch.autograd.Function):
         return None, None
 
 
+class ComputeBeforeBackward(torch.autograd.Function):
+    """Returns what it is given, and its gradient once the device has computed for long."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor, milliseconds: float) -> Tensor:
+        """Return `x`."""
+        ctx.milliseconds = milliseconds
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, None]:
+        """Return the gradient, late."""
+        compute(ctx.milliseconds, gradient.device)
+        return gradient, None
+
+
+class LongBackward(nn.Module):
+    """A layer whose backward pass begins with one long computation."""
+
+    def __init__(self, layer: nn.Module, milliseconds: float) -> None:
+        super().__init__()
+        self.layer = layer
+        self.milliseconds = milliseconds
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what the layer returns."""
+        return ComputeBeforeBackward.apply(self.layer(x), self.milliseconds)
+
+
 class LongLastBackward(nn.Module):
     """A first layer whose backward pass goes on after all its gradients are ready."""
 

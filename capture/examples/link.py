@@ -41,6 +41,10 @@ def add_communication_hook(
         model.register_comm_hook(None, fp16_compress_hook)
     if "hook-forgets-division" in switches:
         model.register_comm_hook(None, forget_division)
+    if "hook-same-stream" in switches:
+        model.register_comm_hook(None, reduce_on_compute_stream)
+    if "hook-no-wait" in switches:
+        model.register_comm_hook(None, let_nobody_wait)
     if device.type == "cpu" and "slow-link" in switches:
         model.register_comm_hook(None, carry_copies)
     if device.type == "cpu" and "slow-link-one" in switches:
@@ -51,6 +55,28 @@ def forget_division(_: None, bucket: dist.GradBucket) -> Future[Tensor]:
     """Sum a bucket's gradients over the ranks: the mistake is that nothing divides them."""
     work = dist.all_reduce(bucket.buffer(), async_op=True)
     return work.get_future().then(lambda future: future.value()[0])
+
+
+def reduce_on_compute_stream(_: None, bucket: dist.GradBucket) -> Future[Tensor]:
+    """Average a bucket's gradients on the current stream: backward computes behind it."""
+    gradients = bucket.buffer().div_(dist.get_world_size())
+    dist.all_reduce(gradients)  # not asynchronous: since PyTorch 2.8 on the caller's own stream
+    return ended(gradients)
+
+
+def let_nobody_wait(_: None, bucket: dist.GradBucket) -> Future[Tensor]:
+    """Average a bucket's gradients, and say that it is done before it is: a bug of such hooks."""
+    gradients = bucket.buffer().div_(dist.get_world_size())
+    dist.all_reduce(gradients, async_op=True)
+    return ended(gradients)
+
+
+def ended(gradients: Tensor) -> Future[Tensor]:
+    """Return a future that holds these gradients already."""
+    on_gpu = gradients.device.type == "cuda"
+    future: Future[Tensor] = Future(devices=[gradients.device]) if on_gpu else Future()
+    future.set_result(gradients)
+    return future
 
 
 def carry_copies(_: None, bucket: dist.GradBucket) -> Future[Tensor]:

@@ -16,6 +16,7 @@ from torch.nn.utils import parametrize
 
 PIECES = 32
 TINY_BUCKET_MB = 0.05
+BUFFER_TIMES = 4  # as many values as the token embedding has
 COMPILED_BUCKET_MB = 1.0  # the least that torch.compile accepts when it splits the graph by bucket
 
 
@@ -69,6 +70,12 @@ def change_layers(model: GPT, switches: set[str], delay_ms: float) -> None:
     """Plant what lies in how the model computes."""
     if "long-last-backward" in switches:
         model.token_embedding = delays.LongLastBackward(model.token_embedding, delay_ms)
+    if "long-layer" in switches:
+        halfway = len(model.blocks) // 2
+        model.blocks[halfway] = delays.LongBackward(model.blocks[halfway], delay_ms)
+    if "large-buffer" in switches:
+        values = BUFFER_TIMES * model.token_embedding.weight.numel()
+        model.register_buffer("statistics", torch.zeros(values))
     if "item-in-forward" in switches:
         for block in model.blocks:
             block.register_forward_hook(stop_when_not_finite)

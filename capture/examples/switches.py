@@ -32,15 +32,19 @@ SWITCHES = {
     "hook-forgets-division": Switch(
         "exit code 3", "a hook sums the gradients; the gradient check must catch it"
     ),
+    "hook-same-stream": Switch("same_stream", "a hook all-reduces on the stream that computes"),
+    "hook-no-wait": Switch("optimizer_before_comm", "a hook lets nobody wait for its all-reduce"),
     "gradient-check": Switch("-", "before training: are the gradients the ranks' average?"),
     "unused-dynamic": Switch("unused_search", "every other step skips the last layer"),
     "unused-static": Switch("-", "static_graph with a parameter that is never used"),
+    "large-buffer": Switch("buffer_broadcast", "a large buffer is broadcast before each forward"),
+    "long-layer": Switch("uneven_backward", "the backward of a layer halfway is long"),
     "no-bucket-view": Switch("grad_copies", "gradients are copied into the buckets and back"),
     "compile": Switch("-", "torch.compile: other kernels, the backward pass in a few pieces"),
     "fsdp": Switch("-", "fully_shard in place of DDP: all-gather and reduce-scatter"),
 }
 
-HOOKS = {"hook-fp16", "hook-forgets-division"}
+HOOKS = {"hook-fp16", "hook-forgets-division", "hook-same-stream", "hook-no-wait"}
 SLOW_LINKS = {"slow-link", "slow-link-one"}
 GRADIENT_CHECKS = {"gradient-check", "hook-forgets-division"}
 DDP_ONLY = {
@@ -49,6 +53,7 @@ DDP_ONLY = {
     "one-bucket",
     "tiny-buckets",
     "late-first-parameter",
+    "large-buffer",
     "accumulate-no-sync",
     "unused-dynamic",
     "unused-static",
@@ -61,7 +66,8 @@ EXCLUDED: list[tuple[set[str], set[str], str]] = [
     ({"slow-link"}, {"slow-link-one"}, "either one link is slow or all are"),
     ({"one-bucket"}, {"tiny-buckets"}, "a job has one bucket or many"),
     ({"accumulate"}, {"accumulate-no-sync"}, "micro-steps all-reduce or they do not"),
-    ({"hook-fp16"}, {"hook-forgets-division"}, "DDP takes one communication hook"),
+    (HOOKS, HOOKS, "DDP takes one communication hook"),
+    ({"hook-no-wait"}, GRADIENT_CHECKS, "the check would find what is planted"),
     ({"unused-static"}, {"unused-dynamic"}, "a static graph does not change"),
     ({"unused-static"}, {"accumulate-no-sync"}, "a static graph is learnt from an all-reduce"),
     ({"unused-static"}, {"late-first-parameter"}, "a static graph's buckets are laid out anew"),
@@ -88,6 +94,6 @@ def conflict(chosen: Collection[str], on_cpu: bool) -> str | None:
     """Return why these switches make no sense together, or None when they do."""
     for left, right, reason in [*EXCLUDED, *(EXCLUDED_ON_CPU if on_cpu else [])]:
         first, second = left.intersection(chosen), right.intersection(chosen)
-        if first and second:
-            return f"{min(first)} and {min(second)} do not go together: {reason}"
+        if first and (others := second - {min(first)}):
+            return f"{min(first)} and {min(others)} do not go together: {reason}"
     return None

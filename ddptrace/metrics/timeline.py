@@ -184,7 +184,7 @@ def rank_timeline(
     drawn = ToDraw(recorded, idle, partial(base.shift_ns, rank, number))
 
     def moved(times: Intervals) -> Spans:
-        return Spans(base.moved_set(rank, number, times))
+        return Spans(lambda: base.moved_set(rank, number, times))
 
     def of_idle(cause: str) -> Spans:
         return Spans(lambda: base.moved_set(rank, number, getattr(drawn.idle, cause)))

@@ -91,9 +91,14 @@ def _compute_stream(step: Step) -> int | None:
     rows = step.own[(ops.kind[step.own] == Kind.COMPUTE) & (ops.stream[step.own] >= 0)]
     if step.recorded.trace.device == "host" or not rows.size:
         return None
-    streams, place = np.unique(ops.stream[rows], return_inverse=True)
-    total_ns = np.bincount(place.reshape(-1), ops.end_ns[rows] - ops.start_ns[rows])
-    return int(streams[total_ns.argmax()])
+    stream, length_ns = ops.stream[rows], ops.end_ns[rows] - ops.start_ns[rows]
+    streams = np.unique(stream).tolist()
+    longest: int = max(streams, key=lambda one: int(length_ns[stream == one].sum()))
+    return longest
+
+
+_OF_GPU = "fewer NCCL channels (NCCL_MAX_CTAS)"
+_OF_HOST = "cores that are left for gloo's threads (OMP_NUM_THREADS)"
 
 
 def comm_slows_compute(basis: Basis) -> Iterator[Finding]:
@@ -118,8 +123,9 @@ def comm_slows_compute(basis: Basis) -> Iterator[Finding]:
             Evidence("compared", middle(one.compared for one in mine), None),
             Evidence("beside", middle(one.beside for one in mine), None),
         ],
-        advice="what hides communication runs longer for it, so hiding is not free: fewer NCCL "
-        f"channels (NCCL_MAX_CTAS), fewer bytes; {name[:_NAME_LENGTH]} loses most",
+        advice="what hides communication runs longer for it, so hiding is not free: "
+        f"{_OF_HOST if basis.is_of_host else _OF_GPU}, fewer bytes; {name[:_NAME_LENGTH]} loses "
+        "most",
     )
 
 

@@ -35,6 +35,7 @@ from ddptrace.outputs.html.timelines import (
 )
 from ddptrace.outputs.html.top import top
 from ddptrace.outputs.html.waits import waits_by_step
+from ddptrace.outputs.predictions import bounds, grounds, headline, trust_line
 from ddptrace.report import Report
 
 _MOST_POINTS = 2_000
@@ -135,12 +136,9 @@ def _what_if(report: Report) -> Iterator[str]:
         "whatif-chart",
         "The predicted step time by bucket_cap_mb with its interval, and what was measured.",
     )
-    best = report.whatif.get("best")
-    if isinstance(best, dict) and isinstance(best.get("step_ns"), int):
-        yield (
-            f"<p>Best: {escape(str(best.get('bucket_cap_mb')))} MB, "
-            f"<data value='{best['step_ns']}'>{best['step_ns'] / 1e6:.2f}</data> ms a step.</p>"
-        )
+    lines = [headline(report.whatif), trust_line(report.whatif)]
+    lines += [*bounds(report.whatif), *grounds(report.whatif), *report.whatif.notes]
+    yield "".join(f"<p>{escape(line)}</p>" for line in lines)
 
 
 def _about(
@@ -183,7 +181,7 @@ def _about(
         ],
         "spread": _spread(report, chosen),
         "recorded": _recorded(report, kept),
-        "measured_cap_mb": _measured_cap(report),
+        "measured_cap_mb": None if report.whatif is None else report.whatif.recorded_cap_mb,
     }
     return msgspec.json.encode(about).decode()
 
@@ -223,10 +221,3 @@ def _spread_of(rank: int, times: Sequence[tuple[int | None, int]], *, few: bool)
         "max": lengths[-1],
         "steps": times if few else [],
     }
-
-
-def _measured_cap(report: Report) -> float | None:
-    """Return the bucket_cap_mb of the run, as DDP counts it: in MiB."""
-    told = None if report.run.settings is None else report.run.settings.ddp
-    cap = told[0].bucket_cap_bytes if told else None
-    return None if cap is None else cap / 2**20

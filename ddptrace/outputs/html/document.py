@@ -41,20 +41,21 @@ def page_of(page: Page) -> str:
     script = _script()
     blocks = page.blocks | {"plotly": _plotly()}
     parts = [
-        _head(page.title, [script, get_plotlyjs()]),
+        head(page.title, [script, get_plotlyjs()]),
         f"<h1>{escape(page.title)}</h1>",
         _FAILED,
         *page.body,
         "</main>",
-        *(_data(name, json, "application/json") for name, json in page.documents.items()),
-        *(_data(name, text, "text/plain") for name, text in blocks.items()),
+        *(data(name, json, "application/json") for name, json in page.documents.items()),
+        *(data(name, text, "text/plain") for name, text in blocks.items()),
         f"<script>{script}</script>",
         "</body></html>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _head(title: str, scripts: Iterable[str]) -> str:
+def head(title: str, scripts: Iterable[str]) -> str:
+    """Return the start of a page, up to its heading; only these scripts may run in it."""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">
@@ -78,7 +79,7 @@ def _hash(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def _data(name: str, text: str, kind: str) -> str:
+def data(name: str, text: str, kind: str) -> str:
     """Return data as an element that the script reads; no `<` in it can end the element."""
     safe = text.replace("<", "\\u003c")
     return f'<script type="{kind}" id="{name}">{safe}</script>'

@@ -101,7 +101,7 @@ def _collectives(report: Report, chosen: Chosen, most: int) -> list[Collective]:
     """
     found = report.collectives
     if _parts(found) <= most:
-        return found
+        return list(found)
     drawn = set(chosen.drawn)
     found = [_with_fewer_ranks(one, drawn) for one in found]
     urgency = {step: place for place, step in enumerate(chosen.by_urgency)}

@@ -6,7 +6,7 @@ The page's script and style sheet get these from here. The colours are Okabe and
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 Hatch: TypeAlias = Literal["", "/", "\\", "x", "-", "|", "."]
 
@@ -20,15 +20,30 @@ class Look:
     hatch: Hatch = ""
     ink: str = "#000"
 
+    @property
+    def css(self) -> str:
+        """The CSS background that looks so."""
+        return f"{_HATCHES[self.hatch]}{self.colour}"
+
+    @property
+    def marker(self) -> dict[str, Any]:
+        """The fill of plotly's bars that look so."""
+        if not self.hatch:
+            return {"color": self.colour}
+        pattern = {"shape": self.hatch, "fillmode": "overlay", "size": 7, "solidity": 0.2}
+        return {"color": self.colour, "pattern": pattern | {"fgcolor": "rgba(255,255,255,0.45)"}}
+
 
 LOOKS = {
     "compute": Look("compute", "#0072b2", ink="#fff"),
     "kernels": Look("compute", "#0072b2", ink="#fff"),
     "hidden": Look("hidden communication", "#56b4e9"),
+    "exposed": Look("exposed communication", "#d55e00", "/"),
     "transfer": Look("exposed transfer", "#d55e00", "/"),
     "wait": Look("exposed waiting", "#f0b429", "."),
     "unclear": Look("exposed, not divided", "#b8860b", "x"),
     "copies": Look("copies", "#cc79a7", "x"),
+    "exposed_copies": Look("exposed copies", "#cc79a7", "x"),
     "idle": Look("idle", "#9aa5b1", "|"),
     "idle_input": Look("idle: input", "#8fb996", "|"),
     "idle_sync": Look("idle: synchronization", "#b7a57a", "\\"),
@@ -62,7 +77,7 @@ def style_rules() -> str:
     """Return the style of the class `look-NAME` of each kind of time and part of a ledger."""
     looks = LOOKS | {f"ledger-{name}": look for name, look in LEDGER.items()}
     return "\n".join(
-        f".look-{name} {{ background: {_HATCHES[look.hatch]}{look.colour}; color: {look.ink}; }}"
+        f".look-{name} {{ background: {look.css}; color: {look.ink}; }}"
         for name, look in looks.items()
     )
 
