@@ -68,6 +68,17 @@ def test_beyond_the_limit_those_of_the_step_to_show_come_first():
     )
 
 
+def test_where_there_is_less_room_fewer_records_are_held_before_none_are():
+    report = many(1_000, 2)
+    found = held(report, choose(report), 200_000)
+    assert len(found.json) <= 200_000
+    kept = from_json(found.json)
+    assert 100 < len(kept.collectives) < 1_000
+    assert kept.run == report.run
+    (sentence,) = found.left_out
+    assert f"{len(kept.collectives):,} of 2,000 collectives" in sentence
+
+
 def large(ranks: int) -> Report:
     """State a run in which each rank computes a little longer, and the last one is late."""
 

@@ -234,6 +234,6 @@ def collectives_table() -> str:
 def figure(name: str, caption: str) -> str:
     """Return the place of a chart, with what it shows."""
     return (
-        f'<figure><div id="{name}" class="chart"></div>'
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
+        f'<figure><div id="{name}" class="chart" role="img" aria-labelledby="{name}-caption">'
+        f'</div><figcaption id="{name}-caption">{escape(caption)}</figcaption></figure>'
     )
