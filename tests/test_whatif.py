@@ -206,6 +206,16 @@ def test_without_shapes_buckets_are_cut_into_pieces_and_that_is_said(tmp_path):
     assert steps(found)[100] == pytest.approx(step_of(with_cap(PLAIN, 100)), rel=0.002)
 
 
+def test_the_cap_that_a_job_has_gives_the_recorded_buckets_however_little_is_known(tmp_path):
+    job = replace(PLAIN, shapes=False)
+    write(job, tmp_path)
+    sizes = [sum(round(job.sizes[p] * MIB) for p in each) for each in job.buckets]
+    told = {"rebuilt_bucket_bytes": sizes, "bucket_cap_bytes": 9 * MIB}
+    found = predict(tell(tmp_path, told), [9, 16])
+    assert found.predictions[0].buckets == 3
+    assert found.predictions[0].step_ns == pytest.approx(found.measured_step_ns, rel=1e-6)
+
+
 def parameters(job, **told):
     names = [f"p{place}" for place in range(len(job.sizes))]
     sizes = [round(size * MIB) for size in job.sizes]

@@ -90,7 +90,7 @@ class Scenes:
         )
         low = expected - hypot(change.likely - change.low, start.noise_ns, unknown)
         high = expected + hypot(change.high - change.likely, start.noise_ns, unknown)
-        if self._job.resolution == "buckets":
+        if self._job.resolution == "buckets" and self._is_new(buckets):
             whole_ns = self._point.after.with_whole(Packing().limits(cap_mb)).step_ns
             uncut = self._start.step_ns + whole_ns - self._point.now_ns
             low, high = min(low, uncut - start.noise_ns), max(high, uncut + start.noise_ns)

@@ -52,7 +52,19 @@ def packed(pieces: Sized, packing: Packing, limits: Limits, *, compressed: bool 
         buckets = pack(sizes.tolist(), elements.tolist(), limits)
     counts = np.array([len(each) for each in buckets], np.intp)
     order = places[np.concatenate([np.array(each, np.intp) for each in buckets])]
-    first = np.cumsum(counts) - counts
+    return _packed(pieces, order, np.cumsum(counts) - counts, compressed=compressed)
+
+
+def packed_as_recorded(job: Job, *, compressed: bool = False) -> Packed:
+    """Return the buckets that were recorded, of the pieces that they were cut into."""
+    first = np.flatnonzero(np.diff(job.owner, prepend=-1))
+    return _packed(job.pieces, np.arange(len(job.pieces)), first, compressed=compressed)
+
+
+def _packed(
+    pieces: Sized, order: NDArray[np.intp], first: NDArray[np.intp], *, compressed: bool
+) -> Packed:
+    sizes = pieces.size_bytes
     whole = np.add.reduceat(sizes[order], first)
     sent = sizes[order].astype(np.float64)
     if compressed:
