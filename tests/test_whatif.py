@@ -192,6 +192,17 @@ def test_a_host_that_is_the_limit_without_profiler_too_gains_nothing(tmp_path):
     assert found.best.gain_ns == 0
 
 
+def test_a_shorter_tail_gains_nothing_where_the_host_decides(tmp_path):
+    """One bucket behind everything: with more of them the GPU only idles longer."""
+    job = replace(SLOW_HOST, buckets=[list(range(len(SIZES)))], per_mib=2)
+    write(job, tmp_path)
+    slow_us = load_step_us(tmp_path)
+    unprofiled(tmp_path, slow_us * 0.9)
+    (one,) = predict(load_run(tmp_path), [8]).predictions
+    assert one.step_ns == round(slow_us * 900)
+    assert one.low_ns < one.step_ns - 50_000
+
+
 def load_step_us(folder):
     return analyze(load_run(folder)).summary.step_ns.median / 1000
 
