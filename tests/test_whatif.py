@@ -63,6 +63,20 @@ def test_the_cap_of_the_recorded_buckets_is_found(tmp_path):
     assert found.recorded_buckets == 3
 
 
+def test_the_cost_of_a_bucket_is_found(tmp_path):
+    """20 µs + 10 µs a MiB."""
+    model = predict(recorded(PLAIN, tmp_path), CAPS).model
+    assert model.alpha_ns == pytest.approx(20_000, abs=5)
+    assert model.bandwidth_gb_s == pytest.approx(MIB / 10_000, rel=1e-4)
+    assert (model.operation, model.group_size) == ("all_reduce", 2)
+    assert (model.samples, model.sizes) == (9, 3)
+
+
+def test_a_default_cap_is_known_by_its_small_first_bucket(tmp_path):
+    job = replace(PLAIN, sizes=[2, 12, 14, 30], buckets=[[0], [1, 2], [3]])
+    assert predict(recorded(job, tmp_path), [25]).recorded_cap_mb == 25
+
+
 @pytest.mark.parametrize(("cap", "best"), [(100, 1), (1, 1)])
 def test_the_best_cap_gains_what_it_would(cap, best, tmp_path):
     job = with_cap(PLAIN, cap)
