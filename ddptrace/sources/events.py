@@ -13,10 +13,15 @@ from ddptrace.sources.stamps import Stamp
 Id: TypeAlias = int | float | str | None
 
 
-class Args(msgspec.Struct, gc=False):
-    """What a call or a GPU operation says beyond its times."""
+class CallArgs(msgspec.Struct, gc=False):
+    """What a call says beyond its times."""
 
     correlation: Id = None
+
+
+class Args(CallArgs, gc=False):
+    """What a GPU operation says beyond its times."""
+
     stream: Id = None
     device: Id = None
     graph_node: Id = msgspec.field(default=None, name="graph node id")
@@ -40,6 +45,8 @@ class Labels(msgspec.Struct, gc=False):
 
 
 NO_ARGS = Args()
+# Those of operators, which nothing needs, are longer than all the rest: they stay text.
+_NO_TEXT = msgspec.Raw(b"null")
 
 
 class Span(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
@@ -51,7 +58,7 @@ class Span(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
     tid: Id = None
     ts: Stamp = None
     dur: Stamp = None
-    args: Args | None = None
+    args: msgspec.Raw = _NO_TEXT
 
 
 # A word of a Literal is not made anew for each event: a known category costs half as much.
@@ -71,7 +78,7 @@ class KnownSpan(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
     tid: Id = None
     ts: Stamp = None
     dur: Stamp = None
-    args: Args | None = None
+    args: msgspec.Raw = _NO_TEXT
 
 
 class TextSpan(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
@@ -81,9 +88,9 @@ class TextSpan(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
     name: Id = None
     pid: Id = None
     tid: Id = None
-    ts: msgspec.Raw = msgspec.Raw(b"null")
-    dur: msgspec.Raw = msgspec.Raw(b"null")
-    args: Args | None = None
+    ts: msgspec.Raw = _NO_TEXT
+    dur: msgspec.Raw = _NO_TEXT
+    args: msgspec.Raw = _NO_TEXT
 
 
 class Metadata(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
@@ -109,6 +116,24 @@ Event: TypeAlias = Span | KnownSpan | TextSpan | Metadata | Any
 KNOWN_DECODER: msgspec.json.Decoder[list[Event]] = msgspec.json.Decoder(_union(KnownSpan))
 NUMBER_DECODER: msgspec.json.Decoder[list[Event]] = msgspec.json.Decoder(_union(Span))
 TEXT_DECODER: msgspec.json.Decoder[list[Event]] = msgspec.json.Decoder(_union(TextSpan))
+
+_CALL_ARGS = msgspec.json.Decoder(list[CallArgs | None])
+_GPU_ARGS = msgspec.json.Decoder(list[Args | None])
+
+
+def call_args(spans: Iterable[Any]) -> list[CallArgs]:
+    """Return the arguments of calls, one each; msgspec.MsgspecError for odd ones."""
+    return [args or NO_ARGS for args in _CALL_ARGS.decode(_joined(spans))]
+
+
+def gpu_args(spans: Iterable[Any]) -> list[Args]:
+    """Return the arguments of GPU operations, one each; msgspec.MsgspecError for odd ones."""
+    return [args or NO_ARGS for args in _GPU_ARGS.decode(_joined(spans))]
+
+
+def _joined(spans: Iterable[Any]) -> bytes:
+    return b"[%b]" % b",".join([span.args for span in spans])
+
 
 _ARGS_FIELDS = Args.__struct_encode_fields__ + Labels.__struct_encode_fields__
 
