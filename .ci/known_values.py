@@ -1,9 +1,10 @@
-"""Holds `ddptrace report` against the known values of a folder of traces and cases.
+"""Holds `ddptrace report` and `check` against the known values of a folder of traces and cases.
 
     python .ci/known_values.py FOLDER
 
 FOLDER has `traces/expected.json` (ns, by set, rank and step), `traces/labels.json` (what a verdict
-may name, what it must find, buckets a step) and `cases/*/expected.json` (µs).
+may name, what it must find, buckets a step), `traces/sweep.json` (the step in ms with other bucket
+caps, which one recording must predict) and `cases/*/expected.json` (µs).
 Prints one line a set, says what has not landed yet, and exits with 1 when a value is wrong.
 """
 
@@ -14,9 +15,12 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 TOLERANCE_NS = 2
+TOLERANCE_PERCENT = 0.01
+LIMIT_OF_CASES = "step:5%"
 NAMES_OF_CASES = {
     "comm": "comm_ns",
     "compute": "compute_ns",
@@ -38,6 +42,8 @@ REFUSED = {
     "traces/public/refuse/tensorflow.trace.json.gz": "TensorFlow",
     "traces/public/refuse/execution_trace.json.gz": "execution trace",
 }
+SWEPT = ("shm_gpt25", "shm_gpt1000")
+MEDIAN_OFF, WORST_OFF, CHOSEN_OFF = 0.05, 0.10, 0.01
 COLLECTIVES_OF_CASES = "all_reduce|cross_device_reduce"
 
 
@@ -206,6 +212,21 @@ def check_collectives(document: dict[str, Any], known: dict[str, Any]) -> list[s
     ]
 
 
+def check_judged(folder: Path, known: dict[str, Any]) -> list[str]:
+    """Return what differs from how a case says that two runs compare: exit code and ratio."""
+    command = [sys.executable, "-m", "ddptrace", "check", str(folder / "current"), "--baseline"]
+    command += [str(folder / "baseline"), "--fail-on", LIMIT_OF_CASES, "--json", "-"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    code = 2 if not known.get("comparable", True) else 0 if known["pass"] else 1
+    if done.returncode != code or not done.stdout:
+        return [f"exit {done.returncode} is not {code}: {done.stderr or done.stdout[:500]!r}"]
+    change = json.loads(done.stdout)["limits"][0]["change_ratio"]
+    wanted = known.get("change_pct")
+    if wanted is not None and (change is None or abs(100 * change - wanted) > TOLERANCE_PERCENT):
+        return [f"change: {change} is not {wanted} %"]
+    return []
+
+
 def check_refused(run: Path, words: str) -> list[str]:
     """Return what is wrong with how a run is refused: one line with these words, and exit 2."""
     command = [sys.executable, "-m", "ddptrace", "report", str(run)]
@@ -214,6 +235,38 @@ def check_refused(run: Path, words: str) -> list[str]:
     if done.returncode == 2 and one_line and words in done.stderr:
         return []
     return [f"exit {done.returncode}, stderr {done.stderr!r}"]
+
+
+def is_judged(known: dict[str, Any]) -> bool:
+    """Tell whether a case says how one run stands against another one."""
+    return "pass" in known or known.get("comparable") is False
+
+
+def check_sweep(shared: Path, recording: str) -> list[str]:
+    """Return what one recording predicts wrongly of the measured steps with other bucket caps."""
+    text = (shared / "traces" / "sweep.json").read_text(encoding="utf-8")
+    known = {float(cap): step_ms * 1e6 for cap, step_ms in json.loads(text)["shm"].items()}
+    folder = shared / "traces" / "h200x2-torch" / recording
+    caps = ",".join(f"{cap:g}" for cap in known)
+    command = [sys.executable, "-m", "ddptrace", "whatif", str(folder), "--json", "-"]
+    command += ["--bucket-cap-mb", caps]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return [f"exit {done.returncode}, stderr {done.stderr!r}"]
+    found = json.loads(done.stdout)
+    rows = {one["bucket_cap_mb"]: one for one in found["predictions"]}
+    off = {cap: abs(rows[cap]["step_ns"] / step_ns - 1) for cap, step_ns in known.items()}
+    wrong = [
+        f"cap {cap:g}: {step_ns:.0f} is in no interval"
+        for cap, step_ns in known.items()
+        if not rows[cap]["low_ns"] <= step_ns <= rows[cap]["high_ns"]
+    ]
+    if median(off.values()) > MEDIAN_OFF or max(off.values()) > WORST_OFF:
+        wrong.append(f"off by {median(off.values()):.3f} in the median, {max(off.values()):.3f}")
+    chosen = known[found["best"]["bucket_cap_mb"]] / min(known.values()) - 1
+    if chosen > CHOSEN_OFF:
+        wrong.append(f"the best cap is {found['best']['bucket_cap_mb']}, {chosen:.3f} off the best")
+    return wrong
 
 
 def has_figures(known: dict[str, Any]) -> bool:
@@ -233,10 +286,17 @@ def main(shared: Path) -> int:
         outcomes[f"traces/{name}"] = check_set(folder, known, label)
     for path in sorted((shared / "cases").glob("*/expected.json")):
         known = json.loads(path.read_text(encoding="utf-8"))
-        landed = has_figures(known)
-        outcomes[f"cases/{path.parent.name}"] = check_case(path.parent, known) if landed else None
+        outcomes[f"cases/{path.parent.name}"] = (
+            check_judged(path.parent, known)
+            if is_judged(known)
+            else check_case(path.parent, known)
+            if has_figures(known)
+            else None
+        )
     for name, words in REFUSED.items():
         outcomes[name] = check_refused(shared / name, words)
+    for recording in SWEPT:
+        outcomes[f"sweep.json from {recording}"] = check_sweep(shared, recording)
     for name, wrong in outcomes.items():
         print(f"{'not yet' if wrong is None else 'WRONG' if wrong else 'ok':8}{name}")
         for line in wrong or []:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -34,6 +34,8 @@ from ddptrace.metrics.summary import Summary, longest_by_step
 from ddptrace.metrics.timeline import RankTimeline, clipped, rank_timeline
 from ddptrace.metrics.unmatched import unmatched_counts, unmatched_warnings
 from ddptrace.model import Device, Run, Source, Trace, Warn
+from ddptrace.whatif.document import WhatIf
+from ddptrace.whatif.predict import predicted
 from ddptrace.wording import ranges
 
 if TYPE_CHECKING:
@@ -96,11 +98,11 @@ class Report:
 
     run: RunFacts
     steps: list[StepMetrics]
-    collectives: list[Collective]
+    collectives: Sequence[Collective]
     summary: Summary
     diagnosis: Diagnosis
     timeline: Timeline | None
-    whatif: dict[str, Any] | None
+    whatif: WhatIf | None
     schema: int = SCHEMA
     stragglers: Stragglers | None = None
     buckets: list[Bucket] = field(default_factory=list)
@@ -130,7 +132,7 @@ def report_of(measured: Measured) -> Report:
     run, base, summary, counted = measured.run, measured.base, measured.summary, measured.counted
     if not any(measured.rows):
         raise _no_steps(run)
-    collectives = collective_rows(measured.collected, measured.buckets, base)
+    whatif = predicted(measured)
     steps = [
         _moved(row, int(base.shift_ns(rank, number, np.array(row.start_ns))))
         for rows, (rank, number) in zip(measured.rows, measured.places, strict=True)
@@ -139,18 +141,18 @@ def report_of(measured: Measured) -> Report:
     return Report(
         run=_facts(measured),
         steps=sorted(steps, key=lambda row: (row.rank, row.start_ns)),
-        collectives=collectives,
+        collectives=collective_rows(measured.collected, measured.buckets, base),
         summary=summary,
-        diagnosis=diagnose(measured),
+        diagnosis=diagnose(measured, whatif),
         timeline=Timeline(
             [
                 rank_timeline(measured.recordings[rank][number], base, number)
                 for rank, number in measured.places
             ]
         ),
-        whatif=None,
+        whatif=whatif,
         stragglers=measured.stragglers,
-        buckets=bucket_list(measured.buckets, collectives, {row.step for row in counted}),
+        buckets=bucket_list(measured.buckets, measured.collected, {row.step for row in counted}),
     )
 
 
@@ -161,7 +163,7 @@ def _moved(row: StepMetrics, shift_ns: int) -> StepMetrics:
 def to_json(report: Report, *, timeline: bool = False) -> str:
     """Return the report as JSON, without its timeline unless that is asked for."""
     kept = report if timeline else replace(report, timeline=None)
-    built = msgspec.to_builtins(kept, enc_hook=list)  # the only other type is Spans
+    built = msgspec.to_builtins(kept, enc_hook=list)  # of Spans and Collectives
     ordered = {"schema": built.pop("schema")} | built
     return msgspec.json.format(msgspec.json.encode(ordered), indent=2).decode() + "\n"
 

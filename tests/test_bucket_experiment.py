@@ -304,13 +304,3 @@ def test_gpu_times_come_from_events_alone_and_host_times_from_the_host(torch, mo
     assert len(times["backward_host_ns"]) == len(times["optimizer_host_ns"]) == 2
     assert sum(times["backward_host_ns"]) < times["block_ns"]
     assert times["block_ns"] not in (sum(times["step_ns"]), 0)
-
-
-def test_the_page_is_what_the_kept_results_say(tmp_path):
-    project = Path(__file__).parent.parent
-    kept = [project / "docs/experiments" / name for name in ("two_h200", "one_h200_four_ranks")]
-    page = tmp_path / "page.md"
-    command = [sys.executable, project / "capture/experiments/buckets.py", "--tables"]
-    command += [f"{path}.json" for path in kept] + ["--markdown", page]
-    subprocess.run([str(word) for word in command], check=True, capture_output=True)
-    assert page.read_text() == (project / "docs/experiments.md").read_text()

@@ -236,11 +236,12 @@ PLANTED = [
 
 def test_what_was_planted_is_told_of_each_sample_of_the_job():
     untold = {
-        "two_gpus", "two_ranks_one_gpu", "healthy", "healthy-shm", "four-gpus-cap64",
-        "accumulate-no-sync-shm", "healthy-small", "tiny-buckets-tcp",
+        "two_gpus", "two_ranks_one_gpu", "healthy", "healthy-shm", "accumulate-no-sync-shm",
+        "healthy-small", "tiny-buckets-tcp",
     }  # fmt: skip
     cases = {path.name for path in (ROOT / "sample_traces").iterdir() if path.is_dir()}
-    assert {row[0] for row in PLANTED} == cases - untold
+    of_the_job = {case for case in cases if not case.startswith("four-gpus-")}
+    assert {row[0] for row in PLANTED} == of_the_job - untold
 
 
 @pytest.mark.parametrize("row", PLANTED, ids=lambda row: row[0])

@@ -258,3 +258,84 @@ def test_everything_that_is_wrong_is_a_failure_and_on_the_page(tables, module, b
 def test_what_is_right_is_no_failure(module):
     good = result(row(rank(), rank()), undetected(DOCUMENTED, DOCUMENTED))
     assert module("verdicts").failures(good) == []
+
+
+# Recordings of rows, and of caps
+
+SAVED = Path(__file__).parents[1] / "docs" / "experiments"
+SAMPLES = Path(__file__).parents[1] / "sample_traces"
+ON_THE_PAGE = (
+    "four_h200",
+    "four_h200_again",
+    "two_h200",
+    "one_h200_four_ranks",
+    "four_h200_recordings",
+    "four_h200_caps_nvlink",
+    "four_h200_caps_shm",
+    "four_h200_caps_tcp",
+)
+
+
+@pytest.fixture
+def buckets(module):
+    return module("buckets")
+
+
+def saved(buckets, name):
+    return buckets.saved(SAVED / f"{name}.json")
+
+
+def test_the_page_is_what_the_saved_results_give(buckets):
+    page = buckets.whole_page([saved(buckets, name) for name in ON_THE_PAGE])
+    assert page == (SAVED.parent / "experiments.md").read_text(encoding="utf-8")
+
+
+def test_the_figures_of_recordings_are_those_of_the_samples(module, tmp_path):
+    folders = [
+        str(SAMPLES / f"four-gpus-{name}") for name in ("cap4", "cap4-nsys", "cap64", "cap64-nsys")
+    ]
+    output = tmp_path / "figures.json"
+    assert module("recordings").main(["--output", str(output), *folders]) == 0
+    assert output.read_bytes() == (SAVED / "four_h200_recordings.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "comm_kernels", "overlaps"),
+    [("12x4-cap4-spin", 12, True), ("12x4-cap64-spin", 1, False)],
+)
+def test_on_every_rank_twelve_buckets_overlap_and_one_does_not(
+    buckets, name, comm_kernels, overlaps
+):
+    recordings = [
+        one for one in saved(buckets, "four_h200_recordings")["recordings"] if one["name"] == name
+    ]
+    assert {one["source"] for one in recordings} == {"torch.profiler", "Nsight Systems"}
+    for one in recordings:
+        assert [of_rank["rank"] for of_rank in one["ranks"]] == [0, 1, 2, 3]
+        for of_rank in one["ranks"]:
+            assert (of_rank["spin_kernels"], of_rank["comm_kernels"]) == (12, comm_kernels)
+            assert (of_rank["hidden_comm_ns"] > 0) == overlaps
+
+
+def test_a_cap_that_a_link_was_not_tried_with_is_a_dash(module):
+    def link(words, **steps):
+        found = [{"cap_mib": int(cap[1:]), "unprofiled_ns": ns} for cap, ns in steps.items()]
+        return {"link": words, "recordings": found}
+
+    page = module("recorded_tables").caps_section([link("A", c1=5e6, c25=6e6), link("B", c25=7e6)])
+    assert "| cap, MiB | A, ms | B, ms |" in page
+    assert "| 1 | 5.00 | – |" in page
+    assert "| 25 | 6.00 | 7.00 |" in page
+
+
+def test_a_second_run_on_the_same_machine_says_so(tables):
+    page = tables.page([result(row(rank())), result(row(rank()))])
+    assert "## 2 × NVIDIA X, 2 ranks\n" in page
+    assert "## 2 × NVIDIA X, 2 ranks, run 2\n" in page
+
+
+def test_a_file_of_something_else_is_refused(buckets, tmp_path):
+    path = tmp_path / "other.json"
+    path.write_text("{}")
+    with pytest.raises(SystemExit, match="nor of its recordings"):
+        buckets.saved(path)

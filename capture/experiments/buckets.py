@@ -7,6 +7,8 @@ number, the tables go to standard output and to the file that --markdown names. 
 machines are written from their saved results, without torch:
 
     python capture/experiments/buckets.py --tables A.json B.json --markdown FILE
+
+A file of `recordings.py` among them adds the tables of what ddptrace recorded.
 """
 
 import argparse
@@ -17,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from configurations import all_configurations, chosen
+from recorded_tables import beside_section, caps_section, recorded_section
 from tables import page
 from verdicts import failures
 
+FOUR = 4  # GPUs, as others used for the same experiment
 SHRINKS = (1, 4, 16, 64, 256)  # powers of 4: a quarter of a square matrix is a square matrix
 
 
@@ -67,9 +71,22 @@ def run_and_show(arguments: argparse.Namespace) -> int:
 def saved(path: Path) -> dict[str, Any]:
     """Return the results that a run left, or refuse another file."""
     results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if results.get("ddptrace_experiment") != 1:
-        sys.exit(f"{path}: not a results.json of this experiment")
+    if 1 not in (results.get("ddptrace_experiment"), results.get("ddptrace_recordings")):
+        sys.exit(f"{path}: not a results.json of this experiment, nor of its recordings")
     return results
+
+
+def whole_page(results: list[dict[str, Any]]) -> str:
+    """Return the page of all that was saved: runs, recordings of rows, recordings by cap."""
+    runs = [one for one in results if "ddptrace_experiment" in one]
+    recorded = [one for one in results if "ddptrace_recordings" in one]
+    caps = [one for one in recorded if "cap_mib" in one["recordings"][0]]
+    on_four = [one for one in runs if one["hardware"]["devices"] == FOUR]
+    parts = [page(runs)]
+    parts += [recorded_section(one) for one in recorded if one not in caps]
+    parts += [beside_section(on_four)] if on_four else []
+    parts += [caps_section(caps)] if caps else []
+    return "\n".join(parts)
 
 
 def show(text: str, markdown: Path | None) -> None:
@@ -85,7 +102,7 @@ def main() -> int:
     arguments = parsed()
     if arguments.output:
         return run_and_show(arguments)
-    show(page([saved(path) for path in arguments.tables]), arguments.markdown)
+    show(whole_page([saved(path) for path in arguments.tables]), arguments.markdown)
     return 0
 
 

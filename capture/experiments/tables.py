@@ -14,16 +14,20 @@ METHOD = Path(__file__).with_name("method.md")
 
 
 def page(results: Sequence[Json]) -> str:
-    """Return the whole page: how it was measured, then a section for each saved result."""
+    """Return how it was measured, then a section for each saved result."""
     method = METHOD.read_text(encoding="utf-8")
-    return "\n".join([method, *(section(result) for result in results)])
+    headings = [_heading(result["hardware"]) for result in results]
+    runs = [headings[:place].count(each) + 1 for place, each in enumerate(headings)]
+    parts = [section(result, run) for result, run in zip(results, runs, strict=True)]
+    return "\n".join([method, *parts])
 
 
-def section(result: Json) -> str:
-    """Return the tables of one machine."""
+def section(result: Json, run: int = 1) -> str:
+    """Return the tables of one machine; `run` counts its results on the page."""
     rows = result["configurations"]
     trained = [row for row in rows if row["skips"] != "always"]
-    parts = [_heading(result["hardware"]), _facts(result)]
+    again = f", run {run}" if run > 1 else ""
+    parts = [f"## {_heading(result['hardware'])}{again}\n", _facts(result)]
     if trained:
         parts += ["### Steps\n", _steps_table(trained)]
         parts += ["### Overlap on every rank\n", _overlap_table(trained)]
@@ -32,7 +36,7 @@ def section(result: Json) -> str:
 
 
 def _heading(hardware: Json) -> str:
-    return f"## {hardware['devices']} × {hardware['device']}, {hardware['ranks']} ranks\n"
+    return f"{hardware['devices']} × {hardware['device']}, {hardware['ranks']} ranks"
 
 
 def _facts(result: Json) -> str:
@@ -59,7 +63,7 @@ def _steps_table(rows: list[Json]) -> str:
         "step P95, ms | host block, ms a step | backward GPU, ms | "
         "backward host, ms: median / least | optimizer host, ms: median / least"
     )
-    return _table(header, [_steps_row(row) for row in rows])
+    return table(header, [_steps_row(row) for row in rows])
 
 
 def _steps_row(row: Json) -> list[str]:
@@ -107,7 +111,7 @@ def _overlap_table(rows: list[Json]) -> str:
         "comm, ms | hidden, ms | exposed, ms | hidden ÷ comm | DDP compute, ms: mean / last | "
         "DDP comm, ms: mean / last | DDP overlap, ms: mean / last"
     )
-    return _table(
+    return table(
         header,
         [
             [row["name"], str(number), *_overlap_cells(rank["recorded"]), *_ddp_cells(rank)]
@@ -135,7 +139,7 @@ def _hook_table(rows: list[Json]) -> str:
         "configuration | rank | bucket indices | bytes, in this order | last | "
         "called after the start of backward, host ms"
     )
-    return _table(
+    return table(
         header,
         [
             [row["name"], str(number), *_hook_cells(rank["hook_steps"][-1])]
@@ -163,7 +167,7 @@ def equal_runs(sizes: list[int]) -> str:
 
 def _correctness_table(rows: list[Json]) -> str:
     header = "configuration | replicas | gradients | outcome"
-    return _table(header, [[row["name"], *_correctness_cells(row)] for row in rows])
+    return table(header, [[row["name"], *_correctness_cells(row)] for row in rows])
 
 
 def _correctness_cells(row: Json) -> list[str]:
@@ -175,7 +179,8 @@ def _correctness_cells(row: Json) -> list[str]:
     return [NONE, NONE, f"{verdict}{words}"]
 
 
-def _table(header: str, rows: list[list[str]]) -> str:
+def table(header: str, rows: list[list[str]]) -> str:
+    """Return a Markdown table; the names in the header are parted by bars."""
     names = header.split(" | ")
     lines = [names, ["---"] * len(names), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -14,7 +14,7 @@ from plotly.offline import get_plotlyjs
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.outputs.figures import UNKNOWN, cells, columns_of, longest, ms, percent, rows_by_step
 from ddptrace.outputs.findings import confidence_line
-from ddptrace.outputs.html_assets import SCRIPT, STYLE
+from ddptrace.outputs.html_assets import SCRIPT, data, head
 from ddptrace.outputs.html_charts import PARTS, Chart, Look, breakdown, ranks
 from ddptrace.outputs.html_charts import UNKNOWN as UNKNOWN_TIME
 from ddptrace.outputs.html_data import embedded, left_out
@@ -29,10 +29,6 @@ _MOST_RANKS = 64  # of a chart; the table has all
 _MOST_BARS_A_STEP = 15_000  # more would zoom slowly
 _MOST_BARS = 30_000  # of all timelines of a page: about 700 kB
 
-# Tells the browser, too, that nothing may be fetched.
-_POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
-)
 _KEY = (
     "Times in ms; compute + exposed + copies + idle = step. Hidden: communication under compute; "
     "exposed: not. "
@@ -62,14 +58,14 @@ def render(report: Report, *, step: str) -> str:
     first = numbers.index(median) if median in steps else 0
     kept = embedded(report, numbers)
     parts = [
-        _head(report),
+        head("ddptrace report", _rank_count(report)),
         *_top(report),
         *_charts(shown, first),
         *_table(steps),
         *_left_out_of_data(report, kept, numbers),
         "</main>",
-        _data("ddptrace-report", to_json(kept)),
-        _data("ddptrace-charts", msgspec.json.encode(shown).decode()),
+        data("ddptrace-report", to_json(kept)),
+        data("ddptrace-charts", msgspec.json.encode(shown).decode()),
         f"<script>{get_plotlyjs()}</script>",
         f"<script>{SCRIPT}</script>",
         "</body></html>",
@@ -112,24 +108,6 @@ def _left_out_of_data(report: Report, kept: Report, shown: Sequence[int | None])
     sentence = left_out(report, kept, shown)
     if sentence is not None:
         yield f'<p class="quiet">{escape(sentence)}</p>'
-
-
-def _data(name: str, json: str) -> str:
-    """Return JSON as an element that scripts read; no `<` in it can end the element."""
-    safe = json.replace("<", "\\u003c")
-    return f'<script type="application/json" id="{name}">{safe}</script>'
-
-
-def _head(report: Report) -> str:
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" href="data:,">
-<title>ddptrace report: {escape(_rank_count(report))}</title>
-<style>{STYLE}</style></head>
-<body><main>
-<h1>ddptrace report</h1>"""
 
 
 def _top(report: Report) -> Iterator[str]:

@@ -1,4 +1,14 @@
-"""The page's style sheet and script, kept in code so that one import finds them."""
+"""What pages are made of: style sheet, script and head, kept in code so that one import finds them.
+
+Pages load nothing, and say so to the browser.
+"""
+
+from html import escape
+
+# Tells the browser, too, that nothing may be fetched.
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+)
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1b1f24; --quiet: #57606a;
@@ -90,3 +100,22 @@ SCRIPT = """
   window.addEventListener("afterprint", () => resize({ width: null, autosize: true }));
 })();
 """
+
+
+def head(title: str, of: str) -> str:
+    """Return the start of a page, up to its heading."""
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>{escape(title)}: {escape(of)}</title>
+<style>{STYLE}</style></head>
+<body><main>
+<h1>{escape(title)}</h1>"""
+
+
+def data(name: str, json: str) -> str:
+    """Return JSON as an element that scripts read; no `<` in it can end the element."""
+    safe = json.replace("<", "\\u003c")
+    return f'<script type="application/json" id="{name}">{safe}</script>'

@@ -133,8 +133,10 @@ def fine_parameters(basis: Basis) -> Iterator[Finding]:
 
 def _kernels(basis: Basis, rank: int) -> int | None:
     """Return how many kernels a step of a rank runs."""
-    mine = (step.causes.idle for step in basis.of_rank(rank))
-    return middle(None if idle is None else idle.launching.kernels for idle in mine)
+    return middle(
+        int((step.recorded.trace.ops.kind[step.own] != Kind.MEM).sum())
+        for step in basis.of_rank(rank)
+    )
 
 
 def _parameters(basis: Basis) -> int | None:
