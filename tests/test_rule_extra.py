@@ -163,10 +163,8 @@ def in_parts(idle=200, *, figures=(), full=((400, 600),), rank=0, busy=True):
         ({"busy": False}, 0),  # launched before: it waited for something else
         ({"full": ((600, 700),)}, 0),  # the GPU computes meanwhile
         ({"full": ()}, None),  # nobody saw a search
-        (
-            {"figures": ((1000, 1150),)},
-            150_000,
-        ),  # here it is seen, and what is there does not count
+        ({"figures": ((1000, 1150),)}, 150_000),  # seen here: the full part does not count
+        ({"figures": ((3000, 3100),)}, 0),  # the same, while the GPU computes
     ],
 )
 def test_what_a_recording_of_cuda_alone_does_not_tell_the_full_one_does(options, idle_ns):
