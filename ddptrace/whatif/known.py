@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from ddptrace.whatif.contention import Slowed
+from ddptrace.whatif.contention import ENOUGH_RATIO, Slowed
 from ddptrace.whatif.cost import Fit
 from ddptrace.whatif.replay import Contention, Cost
 from ddptrace.whatif.schedule import Physics
@@ -27,6 +27,12 @@ class Known:
     def point(self, host: float) -> Physics:
         """Return the likeliest physics; `host` is the part of waiting for the host that stays."""
         return self._with(self.fit.curve, self.beside.ratio, host)
+
+    def certain(self) -> Known:
+        """Return what holds at least: compute is slowed by no more than kernels show."""
+        if self.beside.compared_ratio >= ENOUGH_RATIO:
+            return self
+        return replace(self, beside=replace(self.beside, ratio=self.beside.low))
 
     def after(self, physics: Physics) -> Physics:
         """Return physics as it would be on the other link; only a curve has a bandwidth."""
