@@ -25,6 +25,11 @@ OPTIONS = {
         "runs", "--output", "-o", "--replace", "--ranks", "--comm-kernel", "--step-range",
         "--partial", "--jobs", "--help",
     },
+    "check": {
+        "runs", "--baseline", "--fail-on", "--save-baseline", "--steps", "--allow",
+        "--inconclusive", "--power", "--json", "--ranks", "--comm-kernel", "--step-range", "--jobs",
+        "--help",
+    },
     "compare": {
         "a", "b", "--json", "--ranks", "--comm-kernel", "--step-range", "--jobs", "--help",
     },
@@ -36,6 +41,7 @@ OPTIONS = {
     "capture": {"--help"},
     "doctor": {"--help"},
 }  # fmt: skip
+PAGES = {"check": "ci"}
 
 
 def ddptrace(*words, cwd=None) -> subprocess.CompletedProcess[str]:
@@ -67,7 +73,7 @@ def test_the_options_are_these_and_a_change_is_on_purpose():
 
 @pytest.mark.parametrize("command", OPTIONS)
 def test_every_option_is_in_the_page_of_its_command(command):
-    page = (DOCS / f"{command}.md").read_text(encoding="utf-8")
+    page = (DOCS / f"{PAGES.get(command, command)}.md").read_text(encoding="utf-8")
     for option in OPTIONS[command] - {"runs", "finding", "a", "b"}:
         assert f"`{option}" in page
 
