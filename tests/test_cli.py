@@ -40,8 +40,8 @@ OPTIONS = {
         "--partial", "--jobs", "--help",
     },
     "history add": {
-        "run", "--db", "--history", "--commit", "--branch", "--tag", "--new-start", "--ranks",
-        "--comm-kernel", "--step-range", "--jobs", "--help",
+        "run", "--steps", "--db", "--history", "--commit", "--branch", "--tag", "--new-start",
+        "--ranks", "--comm-kernel", "--step-range", "--jobs", "--help",
     },
     "history list": {
         "--db", "--history", "--branch", "--tag", "--last", "--json", "--help",

@@ -28,6 +28,7 @@ _GROUPS = {
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _CLEAR = "rgba(0,0,0,0)"
 _COMMIT = 12
+_FEW_RUNS = 12  # of fewer each has its tick: else plotly puts some between them
 
 # Plotly writes colours into its elements; these follow the reader's scheme instead.
 _STYLE = """
@@ -164,7 +165,8 @@ def _layout(runs: Sequence[StoredRun], range_mode: str) -> dict[str, Any]:
         "font": {"family": "system-ui, sans-serif", "size": 12},
         "modebar": {"bgcolor": _CLEAR, "color": "#808080", "activecolor": "#808080"},
         "xaxis": axis
-        | {"title": {"text": "run"}, "range": [first - 0.7, last + 0.7], "tickformat": "d"},
+        | {"title": {"text": "run"}, "range": [first - 0.7, last + 0.7], "tickformat": "d"}
+        | ({"dtick": 1} if last - first < _FEW_RUNS else {}),
         "yaxis": axis | {"title": {"text": "ms"}, "rangemode": range_mode},
         "shapes": [_start(run.number) for run in runs[1:] if run.starts_anew],
     }
