@@ -10,9 +10,11 @@ import typer
 
 from ddptrace import __version__
 from ddptrace.cli.capture import PassOn, capture, doctor
+from ddptrace.cli.check import check
 from ddptrace.cli.compare import compare
 from ddptrace.cli.explain import explain
 from ddptrace.cli.export import export
+from ddptrace.cli.history import commands as history
 from ddptrace.cli.merge import merge
 from ddptrace.cli.report import report
 from ddptrace.cli.simulate import simulate
@@ -31,10 +33,12 @@ app.command("capture", cls=PassOn)(capture)
 app.command("report")(report)
 app.command("explain")(explain)
 app.command("compare")(compare)
+app.command("check")(check)
 app.command("whatif")(whatif)
 app.command("simulate")(simulate)
 app.command("export")(export)
 app.command("merge")(merge)
+app.add_typer(history, name="history")
 app.command("doctor", cls=PassOn)(doctor)
 
 

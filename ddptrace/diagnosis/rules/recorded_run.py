@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -53,13 +53,10 @@ def cold_steps(basis: Basis) -> Iterator[Finding]:
     """
     longest = longest_by_step(step.causes.row for step in basis.steps)
     times = {step: row.step_ns or 0 for step, row in sorted(longest.items())}
-    limit_ns = round(COLD_RATIO * (middle(times.values()) or 0))
-    slow = [step for step, step_ns in times.items() if step_ns >= limit_ns]
-    if not slow or len(slow) > COLD_PART * len(times):
+    slow, limit_ns = unlike_others(times)
+    if not slow:
         return
     is_first = slow == list(times)[: len(slow)]
-    if not is_first and len(slow) > 1:
-        return
     yield Finding(
         code="cold_steps",
         cost_ns=None,
@@ -74,11 +71,25 @@ def cold_steps(basis: Basis) -> Iterator[Finding]:
     )
 
 
+def unlike_others(times: Mapping[int, int]) -> tuple[list[int], int]:
+    """Return the steps that take much longer than the others, and the ns from which on one does.
+
+    They are the first ones or a single one. Where more of them are long, the job does more there.
+    """
+    limit_ns = round(COLD_RATIO * (middle(times.values()) or 0))
+    slow = [step for step, step_ns in times.items() if step_ns >= limit_ns]
+    is_first = slow == list(times)[: len(slow)]
+    is_exception = len(slow) <= COLD_PART * len(times) and (is_first or len(slow) == 1)
+    return (slow if is_exception else []), limit_ns
+
+
 def ddp_logger_disagrees(basis: Basis) -> Iterator[Finding]:
     """Give the finding that DDP's own averages are far from what the intervals say.
 
     Both are how long the buckets of a step took, from the first one's start to the last one's end.
+    The figures are those of the rank on which they differ most.
     """
+    found: dict[int, tuple[float, int, int]] = {}
     for rank in basis.measured.recordings:
         told = _told_ns(basis, rank)
         span_ns = middle(_span_ns(step) for step in basis.of_rank(rank))
@@ -86,18 +97,21 @@ def ddp_logger_disagrees(basis: Basis) -> Iterator[Finding]:
             continue
         ratio = max(told, span_ns) / max(min(told, span_ns), 1)
         if ratio > DISAGREES_RATIO:
-            yield Finding(
-                code="ddp_logger_disagrees",
-                cost_ns=None,
-                ranks=[rank],
-                evidence=[
-                    Evidence("ratio", ratio, DISAGREES_RATIO),
-                    Evidence(AVERAGED, told, None),
-                    Evidence("bucket_span_ns", span_ns, None),
-                ],
-                advice="DDP's logger averages over steps that it samples, perhaps others than "
-                "these: for the steps recorded here the intervals hold",
-            )
+            found[rank] = ratio, told, span_ns
+    if found:
+        ratio, told, span_ns = max(found.values())
+        yield Finding(
+            code="ddp_logger_disagrees",
+            cost_ns=None,
+            ranks=sorted(found),
+            evidence=[
+                Evidence("ratio", ratio, DISAGREES_RATIO),
+                Evidence(AVERAGED, told, None),
+                Evidence("bucket_span_ns", span_ns, None),
+            ],
+            advice="DDP's logger averages over steps that it samples, perhaps others than "
+            "these: for the steps recorded here the intervals hold",
+        )
 
 
 def _told_ns(basis: Basis, rank: int) -> int | None:
