@@ -62,6 +62,42 @@ def test_it_is_no_more_than_the_rank_was_ahead():
     assert straggler(*ahead).cost_ns == 4_000_000 + 500_000
 
 
+def test_of_several_collectives_it_is_no_more_than_was_waited_at_once():
+    """
+    rank 0   ffaaaaaarrbbbbbbrr    a and b take 4 ms longer each, in 6 ms of waiting each
+    comm       wwwwwwrrwwwwwwrr
+    rank 1   ff....aarr....bbrr
+    """
+    rows = [forward(0, 2000), forward(2000, 8000), comm(2000, 10_000, group=PAIR)]
+    rows += [forward(10_000, 16_000), comm(10_000, 18_000, group=PAIR)]
+    slow = [forward(0, 2000), forward(6000, 8000), comm(8000, 10_000, group=PAIR)]
+    slow += [forward(14_000, 16_000), comm(16_000, 18_000, group=PAIR)]
+    assert slowed(rank(0, *rows), rank(1, *slow)) == 6000
+
+
+def test_with_the_transfer_that_it_had_alone_it_is_no_more_than_it_was_ahead():
+    """
+    rank 0   ffaaaaaa.......bbb    it waits for 10 ms, 4 of them exposed, and transfers 3 alone
+    comm       wwwwwwwwwwrrr
+    rank 1   ff........aabbb...    a takes 4 ms longer on rank 0, of which 3 are left
+    """
+    rows = [forward(0, 2000), forward(2000, 8000), comm(2000, 15_000, group=PAIR)]
+    slow = [forward(0, 2000), forward(10_000, 12_000), comm(12_000, 15_000, group=PAIR)]
+    traces = (
+        rank(0, *rows, forward(15_000, 18_000)),
+        rank(1, *slow, forward(12_000, 15_000)),
+    )
+    assert slowed(*traces) == 3000
+    assert straggler(*traces).cost_ns == 10_000_000
+
+
+def test_what_is_beside_a_transfer_does_not_count():
+    """The kernel of rank 0 is longer, and runs beside 2 ms of waiting and 4 of the transfer."""
+    rows = [forward(0, 2000), forward(2000, 8000), comm(2000, 9000, group=PAIR)]
+    slow = [forward(0, 2000), forward(9000, 12_000), comm(4000, 9000, group=PAIR)]
+    assert slowed(rank(0, *rows), rank(1, *slow)) == 1000
+
+
 @pytest.mark.parametrize(("length", "expected"), [(6000, 4000), (6001, 0)])
 def test_a_kernel_of_more_than_three_times_the_length_does_other_work(length, expected):
     assert slowed(waiting(length), late(2000, start=16_000)) == expected

@@ -83,6 +83,22 @@ def late_by_its_host(*ranges, gap=6000):
     return one(0, 0, usual), one(1, gap, [call(0, 5), *ranges, call(895 + gap, 905 + gap)])
 
 
+def test_a_rank_that_computes_longer_is_told_so_whatever_little_it_idles_for():
+    """Rank 1 computes 6 ms longer, and idles for 0.1 ms while its host is launching."""
+
+    def one(number, later):
+        rows = [
+            forward(0, 1000 + later, 0),
+            backward(1100 + later, 3000 + later, 1095 + later),
+            bucket(3000 + later, 11_000, 1096 + later, 50 * MB),
+        ]
+        host = [call(0, 5), operator(10, 1090 + later), call(1095 + later, 1099 + later)]
+        return rank(number, *rows, host=host, marks=[(0, 11_000)])
+
+    made = diagnosis(one(0, 0), one(1, 6000))
+    assert "its GPU computes longer" in made.headline
+
+
 @pytest.mark.parametrize(
     ("ranges", "word"),
     [

@@ -7,6 +7,8 @@ from findings import STEP, backward, costs, figures, findings, of_ddp, reduce
 from ranks import PAIR, comm
 from traces import trace
 
+from ddptrace.model import Group
+
 # --- broadcasts
 
 
@@ -123,6 +125,15 @@ def test_a_search_that_the_host_shows_costs_the_idle_time_too():
     }
 
 
+def test_the_full_recording_of_another_rank_tells_nothing():
+    figures_of_0, full_of_0 = in_parts()
+    other = in_parts(full=(), rank=1)
+    manifest = of_ddp(**TOLD)
+    manifest = replace(manifest, ranks=(*manifest.ranks, replace(manifest.ranks[0], rank=1)))
+    found = findings("unused_search", figures_of_0, full_of_0, *other, manifest=manifest)
+    assert [(one.cost_ns, one.ranks) for one in found] == [(110_000, [0])]
+
+
 def in_parts(idle=200, *, figures=(), full=((400, 600),), rank=0, busy=True):
     """State a rank of which the GPU alone is recorded first, and its host in another step.
 
@@ -130,8 +141,10 @@ def in_parts(idle=200, *, figures=(), full=((400, 600),), rank=0, busy=True):
     of the full part it idles until 500, and searches are where `full` says.
     """
     rows = [("compute", 0, 1000), ("compute", 1000 + idle, 3000, 999 + idle if busy else 0)]
-    rows += [backward(3000, 8000), reduce(8000, 8010, 3001)]
-    rows += [reduce(8010, 8020, 3002, size=4, integers=True), ("compute", 8020, STEP, 3003)]
+    group = Group(str(rank), (rank,), 1)
+    rows += [backward(3000, 8000), reduce(8000, 8010, 3001, group=group)]
+    rows += [reduce(8010, 8020, 3002, size=4, integers=True, group=group)]
+    rows += [("compute", 8020, STEP, 3003)]
     # The host launches all the time.
     rows += [("mem", 9999, STEP, at) for at in range(1000, 1000 + idle, 50)]
     hosts = [("operator", SEARCH, *each) for each in figures]
@@ -150,10 +163,8 @@ def in_parts(idle=200, *, figures=(), full=((400, 600),), rank=0, busy=True):
         ({"busy": False}, 0),  # launched before: it waited for something else
         ({"full": ((600, 700),)}, 0),  # the GPU computes meanwhile
         ({"full": ()}, None),  # nobody saw a search
-        (
-            {"figures": ((1000, 1150),)},
-            150_000,
-        ),  # here it is seen, and what is there does not count
+        ({"figures": ((1000, 1150),)}, 150_000),  # seen here: the full part does not count
+        ({"figures": ((3000, 3100),)}, 0),  # the same, while the GPU computes
     ],
 )
 def test_what_a_recording_of_cuda_alone_does_not_tell_the_full_one_does(options, idle_ns):

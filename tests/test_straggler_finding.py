@@ -77,6 +77,29 @@ def test_ranks_that_are_late_in_turn_are_all_named_and_cost_each_step_in_full():
     assert {one.metric: one.value for one in found.evidence}["exposed_wait_ns"] == 900_000
 
 
+def test_figures_of_ranks_in_turn_are_of_all_of_them():
+    """What each transfers alone while the late one computes: 900 µs in some steps, 500 in others.
+
+    early  ####ee.....      late  #######ee..
+    comm       wwwrr        comm         rr
+    """
+
+    def one(number):
+        rows, marks = [], []
+        for at, (who, late) in enumerate([(0, 0), (1, 500), (0, 900), (1, 500), (0, 900)]):
+            start, mine = at * 10_000, late if who == number else 0
+            end = start + 5000 + late
+            rows.append(("compute", start, start + 4000 + mine, start))
+            rows.append(("compute", start + 4000 + mine, start + 5000 + mine, start + 10))
+            rows.append(comm(start + 4000 + mine, end, start + 5, True, group=PAIR))
+            marks.append((start, start + 10_000))
+        return rank(number, *rows, marks=marks)
+
+    (found,) = findings(report(one(0), one(1)))
+    assert found.ranks == [0, 1]
+    assert {each.metric: each.value for each in found.evidence}["transfer_alone_ns"] == 700_000
+
+
 def test_of_ranks_of_which_one_is_late_in_turn_with_nobody_only_that_is_named():
     made = report(*steps((0, 0), (0, 900), (0, 900), (0, 0), (0, 0)))
     assert made.stragglers.pattern == "occasional"
