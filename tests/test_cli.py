@@ -35,6 +35,15 @@ OPTIONS = {
         "a", "b", "--json", "--html", "--ranks", "--comm-kernel", "--step-range", "--jobs",
         "--help",
     },
+    "whatif": {
+        "runs", "--bucket-cap-mb", "--link", "--without-straggler", "--compress",
+        "--free-communication", "--perfect-overlap", "--alpha-us", "--bandwidth-gb-s",
+        "--ranks", "--comm-kernel", "--step-range", "--json", "--jobs", "--help",
+    },
+    "simulate": {
+        "--gradients-mib", "--backward-ms", "--alpha-ms", "--bandwidth-mib-per-ms",
+        "--bucket-mib", "--alpha-us", "--bandwidth-gb-s", "--json", "--html", "--help",
+    },
     "merge": {
         "runs", "-o", "--output", "--kernels", "--ranks", "--comm-kernel", "--step-range",
         "--partial", "--jobs", "--help",
