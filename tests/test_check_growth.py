@@ -109,6 +109,7 @@ def test_the_rest_leads_from_the_median_steps_to_the_change_that_the_limit_found
     growth_ns = found.growth.change_ns + found.growth.rest_ns
     assert growth_ns == found.limits[0].change_ns == 2 * MS
     assert checked(base, now, "compute:5%").growth.rest_ns is None
+    assert checked(base, now, "step:99%", "step@0:5%").growth.rest_ns == 1 * MS
 
 
 @pytest.mark.parametrize("case", ["late-compute", "slow-link", "one-bucket", "tiny-buckets"])

@@ -147,7 +147,8 @@ def test_drift_is_a_testcase_of_its_own_with_the_same_name_every_time():
 
 def annotations(found, on_inconclusive="error"):
     """Read annotations back as the runner does: level, title, message."""
-    lines = github.render(found, on_inconclusive).splitlines()
+    *lines, last = re.split("\r\n|\r|\n", github.render(found, on_inconclusive))
+    assert last == ""
     commands = [re.fullmatch(r"::(\w+) title=([^:,]*)::(.*)", line).groups() for line in lines]
     return [(level, _unescaped(title), _unescaped(text)) for level, title, text in commands]
 
@@ -385,6 +386,9 @@ def test_a_summary_that_cannot_be_written_hides_nothing(ddptrace, two, monkeypat
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "r.xml"
     path.write_text("before")
+    place = path.stat().st_ino
+    write_whole(str(path), "before")
+    assert path.stat().st_ino != place  # another file has come into its place
 
     def broken(self, text, encoding):
         with self.open("w") as file:

@@ -32,15 +32,16 @@ OPTIONS = {
         "--step-range", "--jobs", "--help",
     },
     "compare": {
-        "a", "b", "--json", "--ranks", "--comm-kernel", "--step-range", "--jobs", "--help",
+        "a", "b", "--json", "--html", "--ranks", "--comm-kernel", "--step-range", "--jobs",
+        "--help",
     },
     "merge": {
         "runs", "-o", "--output", "--kernels", "--ranks", "--comm-kernel", "--step-range",
         "--partial", "--jobs", "--help",
     },
     "history add": {
-        "run", "--db", "--history", "--commit", "--branch", "--tag", "--new-start", "--ranks",
-        "--comm-kernel", "--step-range", "--jobs", "--help",
+        "run", "--steps", "--db", "--history", "--commit", "--branch", "--tag", "--new-start",
+        "--ranks", "--comm-kernel", "--step-range", "--jobs", "--help",
     },
     "history list": {
         "--db", "--history", "--branch", "--tag", "--last", "--json", "--help",

@@ -93,6 +93,25 @@ def test_step_times_and_every_run_of_a_baseline_can_be_added(ddptrace, tmp_path)
     done = ddptrace("history", "add", "base.json", "--db", "h.db")
     assert done.stdout == "added as run 1 of h.db\nadded as run 2 of h.db\n"
     assert "already as run 2" in ddptrace("history", "add", "b.csv", "--db", "h.db").stdout
+    csv(tmp_path / "times.txt", 12)
+    done = ddptrace("history", "add", "--steps", "times.txt", "--db", "h.db")
+    assert done.stdout == "added as run 3 of h.db\n"
+    for words in (["--steps", "a.csv", "b.csv"], []):
+        refused(ddptrace("history", "add", *words, "--db", "h.db"), "give the RUN to add, or")
+
+
+def test_a_run_that_is_there_already_can_become_a_new_start(ddptrace, tmp_path):
+    csv(tmp_path / "a.csv", 10)
+    csv(tmp_path / "b.csv", 11)
+    ddptrace("check", "a.csv", "b.csv", "--save-baseline", "base.json")
+    ddptrace("history", "add", "base.json", "--db", "h.db")
+    done = ddptrace("history", "add", "b.csv", "--db", "h.db", "--new-start")
+    assert done.stdout.endswith("already as run 2 of h.db, which is a new start now\n")
+    assert "(new start)  b.csv" in ddptrace("history", "list", "--db", "h.db").stdout
+    assert "new start: earlier runs" in ddptrace("history", "show", 2, "--db", "h.db").stdout
+    done = ddptrace("history", "add", "base.json", "--db", "other.db", "--new-start")
+    with reading(Path("other.db")) as database:
+        assert [run.starts_anew for run in stored_runs(database)] == [True, False]
 
 
 def test_nothing_is_made_for_a_run_that_has_no_usable_step(ddptrace, tmp_path):
@@ -264,6 +283,13 @@ def test_what_is_not_there_is_one_line(ddptrace, filled, tmp_path):
     assert not (tmp_path / "no.db").exists()
 
 
+def test_no_output_takes_the_place_of_the_history(ddptrace, filled):
+    for words in (["list"], ["show", "1"]):
+        done = ddptrace("history", *words, "--db", filled, "--json", filled)
+        refused(done, "is the history itself")
+    assert ddptrace("history", "list", "--db", filled).code == 0
+
+
 # --- plot ---
 
 
@@ -282,7 +308,7 @@ def test_the_page_has_every_run_and_its_bytes_are_the_same_each_time(ddptrace, f
         "compute": [9.0, 10.0, 11.0], "exposed communication": [1.0] * 3,
         "exposed copies": [0.0] * 3, "idle": [0.0] * 3,
     }  # fmt: skip
-    assert len(page.rows) == 4
+    assert page.tags.count("tr") == 4
 
 
 def test_the_page_loads_nothing(ddptrace, filled, tmp_path):
@@ -392,7 +418,10 @@ def test_options_that_have_no_meaning_together_are_refused(ddptrace, tmp_path):
     for option in (("--window", 3), ("--branch", "x"), ("--tag", "x")):
         done = ddptrace("check", "a.csv", "--baseline", "a.csv", *option)
         refused(done, f"{option[0]}: is about the runs of --history")
-    refused(ddptrace("check", "a.csv"), "give --baseline or --history")
+    refused(
+        ddptrace("check", "a.csv"),
+        "give --baseline with what to hold the run against, or --history",
+    )
     refused(ddptrace("check", "a.csv", "--history", "no.db"), "no.db: no such history")
 
 

@@ -63,6 +63,20 @@ def test_the_cap_of_the_recorded_buckets_is_found(tmp_path):
     assert found.recorded_buckets == 3
 
 
+def test_the_cost_of_a_bucket_is_found(tmp_path):
+    """20 µs + 10 µs a MiB."""
+    model = predict(recorded(PLAIN, tmp_path), CAPS).model
+    assert model.alpha_ns == pytest.approx(20_000, abs=5)
+    assert model.bandwidth_gb_s == pytest.approx(MIB / 10_000, rel=1e-4)
+    assert (model.operation, model.group_size) == ("all_reduce", 2)
+    assert (model.samples, model.sizes) == (9, 3)
+
+
+def test_a_default_cap_is_known_by_its_small_first_bucket(tmp_path):
+    job = replace(PLAIN, sizes=[2, 12, 14, 30], buckets=[[0], [1, 2], [3]])
+    assert predict(recorded(job, tmp_path), [25]).recorded_cap_mb == 25
+
+
 @pytest.mark.parametrize(("cap", "best"), [(100, 1), (1, 1)])
 def test_the_best_cap_gains_what_it_would(cap, best, tmp_path):
     job = with_cap(PLAIN, cap)
@@ -192,6 +206,17 @@ def test_a_host_that_is_the_limit_without_profiler_too_gains_nothing(tmp_path):
     assert found.best.gain_ns == 0
 
 
+def test_a_shorter_tail_gains_nothing_where_the_host_decides(tmp_path):
+    """One bucket behind everything: with more of them the GPU only idles longer."""
+    job = replace(SLOW_HOST, buckets=[list(range(len(SIZES)))], per_mib=2)
+    write(job, tmp_path)
+    slow_us = load_step_us(tmp_path)
+    unprofiled(tmp_path, slow_us * 0.9)
+    (one,) = predict(load_run(tmp_path), [8]).predictions
+    assert one.step_ns == round(slow_us * 900)
+    assert one.low_ns < one.step_ns - 50_000
+
+
 def load_step_us(folder):
     return analyze(load_run(folder)).summary.step_ns.median / 1000
 
@@ -204,6 +229,16 @@ def test_without_shapes_buckets_are_cut_into_pieces_and_that_is_said(tmp_path):
     assert found.resolution == "buckets"
     assert any("no size of a parameter" in note for note in found.notes)
     assert steps(found)[100] == pytest.approx(step_of(with_cap(PLAIN, 100)), rel=0.002)
+
+
+def test_the_cap_that_a_job_has_gives_the_recorded_buckets_however_little_is_known(tmp_path):
+    job = replace(PLAIN, shapes=False)
+    write(job, tmp_path)
+    sizes = [sum(round(job.sizes[p] * MIB) for p in each) for each in job.buckets]
+    told = {"rebuilt_bucket_bytes": sizes, "bucket_cap_bytes": 9 * MIB}
+    found = predict(tell(tmp_path, told), [9, 16])
+    assert found.predictions[0].buckets == 3
+    assert found.predictions[0].step_ns == pytest.approx(found.measured_step_ns, rel=1e-6)
 
 
 def parameters(job, **told):

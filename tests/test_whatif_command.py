@@ -48,6 +48,13 @@ def test_the_text_has_headline_table_picture_bounds_and_notes(monkeypatch, folde
     assert starts == ["1", "100"]
 
 
+def test_the_headline_says_when_the_cap_is_the_best_already(monkeypatch, folder):
+    text = command(monkeypatch, "whatif", folder, "--bucket-cap-mb", "16,100")
+    assert "no better cap than what is there: bucket_cap_mb=16" in text
+    text = command(monkeypatch, "whatif", folder, "--bucket-cap-mb", "100")
+    assert "no cap is surely better than what is there" in text
+
+
 def test_a_range_without_a_point_where_little_can_be_trusted(monkeypatch, tmp_path):
     write(replace(PLAIN, kernel=60, host=180), tmp_path)
     text = command(monkeypatch, "whatif", tmp_path, "--bucket-cap-mb", "8")

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, get_args
 
 from ddptrace.check import statistics
 from ddptrace.check.figures import STEP, RunFigures, Source
-from ddptrace.check.fingerprint import differences, is_unlike
+from ddptrace.check.fingerprint import check_names, differences, is_unlike
 from ddptrace.check.growth import growth
 from ddptrace.check.limits import DEFAULT, Limit, parse
 from ddptrace.check.power import power_of
@@ -110,21 +110,26 @@ def which_grew(
 ) -> Growth | None:
     """Return which part grew, on the rank of the first limit that failed."""
     failed = next((one for one in limits if one.outcome == "regression"), None)
-    found = growth(baseline, current, None if failed is None else failed.rank)
-    of_step = next((one.change_ns for one in limits if one.metric == STEP), None)
-    if found is None or of_step is None:
+    rank = None if failed is None else failed.rank
+    found = growth(baseline, current, rank)
+    of_step = (one.change_ns for one in limits if (one.metric, one.rank) == (STEP, rank))
+    change_ns = next(of_step, None)
+    if found is None or change_ns is None:
         return found
-    return replace(found, rest_ns=of_step - found.change_ns)
+    return replace(found, rest_ns=change_ns - found.change_ns)
 
 
 def unlike(
     baseline: Sequence[RunFigures], current: Sequence[RunFigures], allowed: Collection[str]
 ) -> list[FactDifference]:
-    """Return what the runs differ in, each held against the first of the baseline."""
+    """Return what the runs differ in, each held against the first of the baseline.
+
+    UsageError for a name in `allowed` that is none.
+    """
     first, *others = [*baseline, *current]
+    check_names(allowed, {name for run in (first, *others) for name in run.fingerprint})
     found: list[FactDifference] = []
-    # Without another run the names are looked at still.
-    for run in others or [first]:
+    for run in others:
         mine = differences(first.fingerprint, run.fingerprint, allowed)
         found += [one for one in mine if one not in found]
     return found

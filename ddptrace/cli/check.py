@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ddptrace.cli.check_against import Against
-from ddptrace.cli.check_inputs import Reading, all_figures
+from ddptrace.cli.check_inputs import Reading, all_figures, step_times
 from ddptrace.cli.check_outputs import Outputs
 from ddptrace.cli.history import Branch, Tags
 from ddptrace.cli.inputs import CommKernel, Jobs, Ranks, StepRange
@@ -55,7 +55,7 @@ def check(
     ] = False,
     history: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="In the place of --baseline: the last comparable runs."),
+        typer.Option(metavar="FILE", help="A history: the last comparable runs of it, and drift."),
     ] = None,
     window: Annotated[
         int | None,
@@ -92,17 +92,17 @@ def check(
     outputs = Outputs(json, junit, gitlab, markdown, github=github)
     places = [*(runs or []), *(steps or [])]
     against = Against(baseline or [], history, window, branch, tuple(tags or ()))
-    if not places:
+    if bool(runs) == bool(steps):
         raise UsageError("give the RUN to check, or --steps with a CSV file of its step times")
     if not against.is_given and save_baseline is None:
         raise UsageError(
-            "give --baseline or --history with what to hold the run against, or --save-baseline "
+            "give --baseline with what to hold the run against, or --history, or --save-baseline "
             "to begin"
         )
     against.check()
     outputs.check([*places, *against.files])
     judge = against.opened(reading)
-    current = all_figures(places, reading)
+    current = all_figures(runs, reading) if runs else step_times(steps or [])
     code = 0
     if against.is_given:
         result = judge(current, rules)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,7 +82,7 @@ class Outputs:
             "--markdown": lambda: markdown.render(result),
         }
         for name, place in self._named():
-            yield lambda name=name, place=place: write_whole(place, contents[name]())  # type: ignore[misc]
+            yield partial(_write_made, place, contents[name])
         if self.github:
             yield lambda: write("-", github.render(result, on_inconclusive))
             yield lambda: _append_summary(markdown.render(result))
@@ -89,6 +90,10 @@ class Outputs:
             yield lambda: write("-", render(result, stdout_destination()))
         elif self.github:  # whose log is read by people, too
             yield lambda: _to_stderr(render(result, _plain()))
+
+
+def _write_made(place: str, made: Callable[[], str]) -> None:
+    write_whole(place, made())
 
 
 def write_whole(place: str, text: str) -> None:

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from ddptrace.cli.check_inputs import Reading, figures_at
+from ddptrace.cli.check_inputs import Reading, figures_at, step_times
+from ddptrace.cli.check_outputs import write_whole
 from ddptrace.cli.inputs import CommKernel, Jobs, Ranks, StepRange
 from ddptrace.cli.terminal import stdout_destination, write
 from ddptrace.errors import HistoryError, RunError, UsageError
 from ddptrace.wording import one_line
 
 if TYPE_CHECKING:
+    from ddptrace.check.figures import RunFigures
     from ddptrace.history.runs import Choice  # numpy behind it would slow `--help` down
 
 Db: TypeAlias = Annotated[
@@ -41,15 +43,19 @@ commands = typer.Typer(
 
 @commands.command()
 def add(
+    db: Db,
     run: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="RUN",
             help="A run's folder, a trace, a glob pattern in quotes, a saved report or baseline, "
             "or a CSV file of step times.",
         ),
-    ],
-    db: Db,
+    ] = None,
+    steps: Annotated[
+        str | None,
+        typer.Option(metavar="CSV", help="In the place of RUN: step times alone, in a CSV file."),
+    ] = None,
     commit: Annotated[
         str | None,
         typer.Option(metavar="SHA", help="The commit (default: from the CI system, else git)."),
@@ -85,20 +91,22 @@ def add(
     check_place(db)
     if not all(tag.strip() for tag in tags or ()):
         raise UsageError("--tag: a tag without a character finds nothing; leave it out")
-    found = figures_at(run, Reading(ranks, comm_kernel, step_range, jobs))
+    found = _given(run, steps, Reading(ranks, comm_kernel, step_range, jobs))
     for figures in found:
         if not figures.is_usable:
-            raise RunError(f"{one_line(run)}: has no usable step, so there is nothing to add")
+            raise RunError(f"{figures.name}: has no usable step, so there is nothing to add")
         for note in figures.notes:
             sys.stderr.write(f"note: {one_line(note)}\n")
     of = revision(commit, branch)
     with writing(db) as writer:
         if writer.notice:
             sys.stderr.write(f"{writer.notice}\n")
-        for figures in found:
-            added = put(writer, Entry(figures, of, tuple(tags or ()), starts_anew=new_start))
+        for place, figures in enumerate(found):
+            anew = new_start and place == 0
+            added = put(writer, Entry(figures, of, tuple(tags or ()), starts_anew=anew))
             said = "added" if added.is_new else "nothing added: the same steps are there already"
-            write("-", f"{said} as run {added.number} of {one_line(db)}\n")
+            marked = ", which is a new start now" if anew and not added.is_new else ""
+            write("-", f"{said} as run {added.number} of {one_line(db)}{marked}\n")
 
 
 @commands.command("list")
@@ -120,6 +128,7 @@ def list_runs(
     from ddptrace.history.store import reading
     from ddptrace.outputs.history import render_list
 
+    _refuse_itself("--json", json, db)
     choice = _choice(branch, tags)
     with reading(db) as database:
         found = stored_runs(database, choice)
@@ -145,6 +154,7 @@ def show(
     from ddptrace.history.store import reading
     from ddptrace.outputs.history import render_run
 
+    _refuse_itself("--json", json, db)
     with reading(db) as database:
         run = stored_run(database, number)
         rows = rank_rows(database, number)
@@ -173,15 +183,28 @@ def plot(
 
     if str(output) == "-":
         raise UsageError("--output needs a file; only --json of list and show can go to stdout")
-    if output.resolve() == db.resolve():
-        raise UsageError(f"--output {one_line(output)}: is the history itself; give another name")
+    _refuse_itself("--output", str(output), db)
     choice = _choice(branch, tags)
     with reading(db) as database:
         found = stored_runs(database, choice)
         ledgers = slowest_ledgers(database)
     if not found:
         raise HistoryError(f"{one_line(db)}: has no run{choice.words}, so there is nothing to draw")
-    write(str(output), render(found, ledgers, choice))
+    write_whole(str(output), render(found, ledgers, choice))
+
+
+def _refuse_itself(option: str, output: str | None, db: Path) -> None:
+    """Raise UsageError for an output that would take the place of the history."""
+    if output not in (None, "-") and Path(str(output)).resolve() == db.resolve():
+        raise UsageError(f"{option} {one_line(output)}: is the history itself; give another name")
+
+
+def _given(run: str | None, steps: str | None, reading: Reading) -> list[RunFigures]:
+    if run is not None and steps is None:
+        return figures_at(run, reading)
+    if run is None and steps is not None:
+        return step_times([steps])
+    raise UsageError("give the RUN to add, or --steps with a CSV file of its step times")
 
 
 def _choice(branch: str | None, tags: list[str] | None) -> Choice:

@@ -93,12 +93,15 @@ ALL = Choice()
 def add(writer: Writer, entry: Entry) -> Added:
     """Put a run into a history, with all of its ranks or not at all.
 
-    When this returns the run is on the disk. A run of the same content is not added again.
+    When this returns the run is on the disk. A run of the same content is not added again; it
+    starts anew from then on when that is asked for.
     """
     with writer.transaction() as database:
         digest = digest_of(entry.figures)
         there = number_of(database, digest)
         if there is not None:
+            if entry.starts_anew:
+                database.conn.execute("update runs set starts_anew = 1 where id = ?", [there])
             return Added(there, is_new=False)
         number = _insert(database, "runs", _run_row(entry, digest))
         for tag in dict.fromkeys(entry.tags):

@@ -15,14 +15,29 @@ from ddptrace.compare.parts import grouped, parts_of
 from ddptrace.diagnosis.ledger import Ledger
 from ddptrace.history.runs import Choice, StoredRun
 from ddptrace.outputs.figures import UNKNOWN, ms
-from ddptrace.outputs.html_assets import data, head
-from ddptrace.outputs.html_charts import COMPUTE, COPIES, EXPOSED, IDLE, marker
+from ddptrace.outputs.html.document import data, head
+from ddptrace.outputs.html.looks import LOOKS
 from ddptrace.wording import counted, ranges
 
-_GROUPS = {"compute": COMPUTE, "exposed_comm": EXPOSED, "exposed_mem": COPIES, "idle": IDLE}
+_GROUPS = {
+    "compute": LOOKS["compute"],
+    "exposed_comm": LOOKS["exposed"],
+    "exposed_mem": LOOKS["exposed_copies"],
+    "idle": LOOKS["idle"],
+}
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _CLEAR = "rgba(0,0,0,0)"
 _COMMIT = 12
+_FEW_RUNS = 12  # of fewer each has its tick: else plotly puts some between them
+
+# Plotly writes colours into its elements; these follow the reader's scheme instead.
+_STYLE = """
+.chart .xtick text, .chart .ytick text, .chart .xtitle, .chart .ytitle,
+.chart .hovertext text { fill: var(--ink) !important; }
+.chart .hovertext path { fill: var(--paper) !important; stroke: var(--quiet) !important; }
+.chart .gridlayer path { stroke: var(--rule) !important; }
+@media print { .modebar-container { display: none; } }
+"""
 
 _SCRIPT = """
 (() => {
@@ -55,14 +70,18 @@ def render(runs: Sequence[StoredRun], ledgers: Mapping[int, Ledger], choice: Cho
             "layout": _layout(runs, "tozero") | {"barmode": "stack"},
         }
     parts = [
-        head("ddptrace history", f"{counted(len(runs), 'run')}{choice.words}"),
+        head(
+            f"ddptrace history: {counted(len(runs), 'run')}{choice.words}",
+            [get_plotlyjs(), _SCRIPT],
+        ),
+        f"<style>{_STYLE}</style><h1>ddptrace history</h1>",
         f'<p class="headline">{escape(counted(len(runs), "run") + choice.words)}</p>',
         *_section("steps", "Step time", _swatches(setups), _key(runs)),
         *(_section("parts", "What the median step was made of", _looks(), "") if known else ()),
         "<noscript><p>The charts need JavaScript; the table does not.</p></noscript>",
         *_table(runs, setups),
         "</main>",
-        data("ddptrace-charts", msgspec.json.encode(charts).decode()),
+        data("ddptrace-charts", msgspec.json.encode(charts).decode(), "application/json"),
         f"<script>{get_plotlyjs()}</script>",
         f"<script>{_SCRIPT}</script>",
         "</body></html>",
@@ -125,7 +144,7 @@ def _stacks(known: Sequence[tuple[StoredRun, Ledger]]) -> list[dict[str, Any]]:
             "x": [number for number, _ in rows],
             "y": [times[group] / 1e6 for _, times in rows],
             "customdata": [ledger.rank for _, ledger in known],
-            "marker": marker(look) | {"line": {"width": 1, "color": "rgba(128,128,128,0.7)"}},
+            "marker": look.marker | {"line": {"width": 1, "color": "rgba(128,128,128,0.7)"}},
             "hovertemplate": f"run %{{x}}, rank %{{customdata}}<br>{look.title}: %{{y:.3f}} ms"
             "<extra></extra>",
         }
@@ -146,7 +165,8 @@ def _layout(runs: Sequence[StoredRun], range_mode: str) -> dict[str, Any]:
         "font": {"family": "system-ui, sans-serif", "size": 12},
         "modebar": {"bgcolor": _CLEAR, "color": "#808080", "activecolor": "#808080"},
         "xaxis": axis
-        | {"title": {"text": "run"}, "range": [first - 0.7, last + 0.7], "tickformat": "d"},
+        | {"title": {"text": "run"}, "range": [first - 0.7, last + 0.7], "tickformat": "d"}
+        | ({"dtick": 1} if last - first < _FEW_RUNS else {}),
         "yaxis": axis | {"title": {"text": "ms"}, "rangemode": range_mode},
         "shapes": [_start(run.number) for run in runs[1:] if run.starts_anew],
     }

@@ -21,13 +21,14 @@ from ddptrace.kernels import (
 )
 from ddptrace.sources.events import (
     KNOWN_DECODER,
-    NO_ARGS,
     NUMBER_DECODER,
     TEXT_DECODER,
     KnownSpan,
     Metadata,
     Span,
     TextSpan,
+    call_args,
+    gpu_args,
     texts,
 )
 from ddptrace.sources.gradients import GradientSpans, Sizes
@@ -184,6 +185,7 @@ class Columns:
         spans: list[Any] = [event for event in events if type(event) is span_type]
         category = self._categories(spans)
         sort = self._sort_of[category]
+        arguments = self._arguments(spans, sort)  # which may fail: before anything is added
         kept = sort != _OTHER
         if not kept.all():
             stacks = self.category.get(STACK_CATEGORY, -1)
@@ -191,15 +193,13 @@ class Columns:
             if len(self.dropped_names) < _NAMES_KEPT:
                 self.dropped_names += [str(span.name) for span in compress(spans, ~kept)]
             spans, category, sort = list(compress(spans, kept)), category[kept], sort[kept]
-        columns = self._common(spans, category) | {"sort": sort}
+        columns = self._common(spans, category) | {"sort": sort} | arguments
         self._add_gradients(spans, columns)
-        args = [span.args or NO_ARGS for span in compress(spans, sort >= _CALL)]
-        columns["correlation"] = _identifiers([arg.correlation for arg in args])
-        columns |= self._details(list(compress(args, sort[sort >= _CALL] == _GPU)))
         for name, column in columns.items():
             self._pieces.setdefault(name, []).append(column)
-        for event in [event for event in events if type(event) is Metadata]:
-            self._add_metadata(event)
+        if Metadata in set(map(type, events)):
+            for event in [event for event in events if type(event) is Metadata]:
+                self._add_metadata(event)
 
     def _add_gradients(self, spans: Sequence[Any], columns: dict[str, NDArray[Any]]) -> None:
         code = self.name.get(GRADIENT_OPERATOR)
@@ -237,8 +237,16 @@ class Columns:
             "thread": self.thread.of([span.tid for span in spans]),
         }
 
-    def _details(self, args: Sequence[Any]) -> dict[str, NDArray[Any]]:
+    def _arguments(self, spans: Sequence[Any], sort: NDArray[np.int8]) -> dict[str, NDArray[Any]]:
+        """Return what the arguments of calls and of GPU operations say, of both in their order."""
+        on_gpu = sort[sort >= _CALL] == _GPU
+        calls = call_args(compress(spans, sort == _CALL))
+        args = gpu_args(compress(spans, sort == _GPU))
+        correlation = np.empty(on_gpu.size, np.int64)
+        correlation[~on_gpu] = _identifiers([arg.correlation for arg in calls])
+        correlation[on_gpu] = _identifiers([arg.correlation for arg in args])
         return {
+            "correlation": correlation,
             "stream": self.stream.of([arg.stream for arg in args]),
             "device": self.device.of([arg.device for arg in args]),
             "graph_node": np.array([bool(arg.graph_node) for arg in args], np.bool_),

@@ -13,13 +13,15 @@ from ddptrace.sources.stamps import Stamp
 Id: TypeAlias = int | float | str | None
 
 
-NOTHING = msgspec.Raw(b"null")
-
-
-class Args(msgspec.Struct, gc=False):
-    """What a call or a GPU operation says beyond its times; of an operator's inputs, as JSON."""
+class CallArgs(msgspec.Struct, gc=False):
+    """What a call says beyond its times."""
 
     correlation: Id = None
+
+
+class Args(CallArgs, gc=False):
+    """What a GPU operation says beyond its times."""
+
     stream: Id = None
     device: Id = None
     graph_node: Id = msgspec.field(default=None, name="graph node id")
@@ -33,9 +35,6 @@ class Args(msgspec.Struct, gc=False):
     sequence: Id = msgspec.field(default=None, name="Seq")
     source: Id = msgspec.field(default=None, name="Src Rank")
     destination: Id = msgspec.field(default=None, name="Dst Rank")
-    # Nearly every operator has these, and only a few are asked: the others are never parsed.
-    input_shapes: msgspec.Raw = msgspec.field(default=NOTHING, name="Input Dims")
-    input_types: msgspec.Raw = msgspec.field(default=NOTHING, name="Input type")
 
 
 class Labels(msgspec.Struct, gc=False):
@@ -43,6 +42,17 @@ class Labels(msgspec.Struct, gc=False):
 
     name: Any = None
     labels: Any = None
+
+
+# Those of operators, which hardly anything needs, are longer than all the rest: they stay text.
+_NO_TEXT = msgspec.Raw(b"null")
+
+
+class InputArgs(msgspec.Struct, gc=False):
+    """What an operator says of its inputs, as JSON."""
+
+    shapes: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input Dims")
+    types: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input type")
 
 
 NO_ARGS = Args()
@@ -57,7 +67,7 @@ class Span(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
     tid: Id = None
     ts: Stamp = None
     dur: Stamp = None
-    args: Args | None = None
+    args: msgspec.Raw = _NO_TEXT
 
 
 # A word of a Literal is not made anew for each event: a known category costs half as much.
@@ -77,7 +87,7 @@ class KnownSpan(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
     tid: Id = None
     ts: Stamp = None
     dur: Stamp = None
-    args: Args | None = None
+    args: msgspec.Raw = _NO_TEXT
 
 
 class TextSpan(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
@@ -87,9 +97,9 @@ class TextSpan(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
     name: Id = None
     pid: Id = None
     tid: Id = None
-    ts: msgspec.Raw = msgspec.Raw(b"null")
-    dur: msgspec.Raw = msgspec.Raw(b"null")
-    args: Args | None = None
+    ts: msgspec.Raw = _NO_TEXT
+    dur: msgspec.Raw = _NO_TEXT
+    args: msgspec.Raw = _NO_TEXT
 
 
 class Metadata(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
@@ -116,7 +126,32 @@ KNOWN_DECODER: msgspec.json.Decoder[list[Event]] = msgspec.json.Decoder(_union(K
 NUMBER_DECODER: msgspec.json.Decoder[list[Event]] = msgspec.json.Decoder(_union(Span))
 TEXT_DECODER: msgspec.json.Decoder[list[Event]] = msgspec.json.Decoder(_union(TextSpan))
 
-_INPUT_FIELDS = ("Input Dims", "Input type")
+_INPUT_FIELDS = InputArgs.__struct_encode_fields__
+_CALL_ARGS = msgspec.json.Decoder(list[CallArgs | None])
+_INPUT_ARGS = msgspec.json.Decoder(InputArgs | None)
+_NO_INPUT = InputArgs()
+_GPU_ARGS = msgspec.json.Decoder(list[Args | None])
+
+
+def call_args(spans: Iterable[Any]) -> list[CallArgs]:
+    """Return the arguments of calls, one each; msgspec.MsgspecError for odd ones."""
+    return [args or NO_ARGS for args in _CALL_ARGS.decode(_joined(spans))]
+
+
+def gpu_args(spans: Iterable[Any]) -> list[Args]:
+    """Return the arguments of GPU operations, one each; msgspec.MsgspecError for odd ones."""
+    return [args or NO_ARGS for args in _GPU_ARGS.decode(_joined(spans))]
+
+
+def input_args(args: msgspec.Raw) -> InputArgs:
+    """Return what an operator's arguments say of its inputs; msgspec.MsgspecError for odd ones."""
+    return _INPUT_ARGS.decode(args) or _NO_INPUT
+
+
+def _joined(spans: Iterable[Any]) -> bytes:
+    return b"[%b]" % b",".join([span.args for span in spans])
+
+
 _ARGS_FIELDS = Args.__struct_encode_fields__ + Labels.__struct_encode_fields__
 
 

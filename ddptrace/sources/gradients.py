@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ddptrace.intervals import IntArray
 from ddptrace.kernels import element_bytes
 from ddptrace.model import NEVER_NS, Gradients
-from ddptrace.sources.events import Args
+from ddptrace.sources.events import input_args
 
 _MOST_ELEMENTS = 1 << 50  # beyond it a shape is damage
 _SHAPES = msgspec.json.Decoder(list[list[Annotated[int, msgspec.Meta(ge=0)]] | Any])
@@ -59,7 +59,7 @@ class Sizes:
         self._rows: list[tuple[int, int, int, int, int]] = []
         self._elements: dict[str, int] = {}
 
-    def add(self, args: Args | None, start_ns: int, process: int, thread: int) -> None:
+    def add(self, args: msgspec.Raw, start_ns: int, process: int, thread: int) -> None:
         """Add the gradient that an operator takes in; one of unknown size has -1."""
         if start_ns == NEVER_NS:
             return
@@ -77,12 +77,11 @@ class Sizes:
         )
 
 
-def _told(args: Args | None) -> tuple[int, str]:
+def _told(args: msgspec.Raw) -> tuple[int, str]:
     """Return the size of an operator's first input in bytes, -1 for unknown, and its type."""
-    if args is None:
-        return -1, ""
     try:
-        shapes, types = _SHAPES.decode(args.input_shapes), _TYPES.decode(args.input_types)
+        told = input_args(args)
+        shapes, types = _SHAPES.decode(told.shapes), _TYPES.decode(told.types)
     except msgspec.MsgspecError:
         return -1, ""
     if not shapes or not types or not isinstance(shapes[0], list):

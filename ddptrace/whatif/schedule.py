@@ -52,7 +52,19 @@ def packed(pieces: Sized, packing: Packing, limits: Limits, *, compressed: bool 
         buckets = pack(sizes.tolist(), elements.tolist(), limits)
     counts = np.array([len(each) for each in buckets], np.intp)
     order = places[np.concatenate([np.array(each, np.intp) for each in buckets])]
-    first = np.cumsum(counts) - counts
+    return _packed(pieces, order, np.cumsum(counts) - counts, compressed=compressed)
+
+
+def packed_as_recorded(job: Job, *, compressed: bool = False) -> Packed:
+    """Return the buckets that were recorded, of the pieces that they were cut into."""
+    first = np.flatnonzero(np.diff(job.owner, prepend=-1))
+    return _packed(job.pieces, np.arange(len(job.pieces)), first, compressed=compressed)
+
+
+def _packed(
+    pieces: Sized, order: NDArray[np.intp], first: NDArray[np.intp], *, compressed: bool
+) -> Packed:
+    sizes = pieces.size_bytes
     whole = np.add.reduceat(sizes[order], first)
     sent = sizes[order].astype(np.float64)
     if compressed:
@@ -97,14 +109,20 @@ class Schedule:
 
     def recorded(self) -> Replayed:
         """Return the step with the buckets that were recorded."""
-        sent = [float(size) for size in self.job.recorded_bytes]
-        if self.scenario.is_compressed:
-            wide = np.where(_is_wide(self.job.pieces), HALVED, 1.0)
-            sizes = self.job.pieces.size_bytes
-            part = np.bincount(self.job.owner, sizes * wide, len(sent))
-            whole = np.bincount(self.job.owner, sizes, len(sent))
-            sent = (np.array(sent) * part / np.maximum(whole, 1)).tolist()
-        return self._replay(sent, np.maximum.accumulate(self.released))
+        return self._replay(self._sent().tolist(), np.maximum.accumulate(self.released))
+
+    def _sent(self) -> Floats:
+        """Return what is sent of each recorded bucket."""
+        sent = np.array(self.job.recorded_bytes, np.float64)
+        if not self.scenario.is_compressed:
+            return sent
+        sizes, owner = self.job.pieces.size_bytes, self.job.owner
+        halved = np.where(_is_wide(self.job.pieces), HALVED, 1.0)
+        whole = np.bincount(owner, sizes, sent.size)
+        smaller: Floats = (
+            sent * np.bincount(owner, sizes * halved, sent.size) / np.maximum(whole, 1)
+        )
+        return smaller
 
     def with_buckets(self, buckets: Packed) -> Replayed:
         """Return the step with other buckets."""
@@ -116,7 +134,7 @@ class Schedule:
         sizes = self.job.recorded_bytes
         groups = pack(sizes, [0] * len(sizes), limits)
         first = np.array([group[0] for group in groups], np.intp)
-        sent = np.add.reduceat(np.array(sizes, np.float64), first)
+        sent = np.add.reduceat(self._sent(), first)
         return self._replay(sent.tolist(), np.maximum.reduceat(self.released, first))
 
     def without_buckets(self) -> Replayed:
