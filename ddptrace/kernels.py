@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -11,6 +11,7 @@ from ddptrace.errors import UsageError
 from ddptrace.expressions import Expression, UserExpression
 
 Patterns: TypeAlias = tuple[Expression, ...]
+Test: TypeAlias = Callable[[str], bool]
 
 
 class Kind(IntEnum):
@@ -270,14 +271,17 @@ def is_backward_operator(name: str) -> bool:
     return name.startswith(_BACKWARD_OPERATOR)
 
 
+GRADIENT_OPERATOR = "torch::autograd::AccumulateGrad"
+
+
 def is_gradient_operator(name: str) -> bool:
     """Tell whether an operator takes in the gradient of a parameter, which is then ready."""
-    return name == "torch::autograd::AccumulateGrad"
+    return name == GRADIENT_OPERATOR
 
 
 def is_gradient_range(name: str) -> bool:
     """Tell whether a range is all that the engine does for one gradient: DDP's hook, too."""
-    return name.startswith(_BACKWARD_OPERATOR) and name.endswith("torch::autograd::AccumulateGrad")
+    return name.startswith(_BACKWARD_OPERATOR) and name.endswith(GRADIENT_OPERATOR)
 
 
 def is_ddp_range(name: str) -> bool:

@@ -143,6 +143,24 @@ class HostRanges:
         return int(self.start_ns.size)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Gradients:
+    """The gradients that a recording tells the sizes of, one row each, sorted by start.
+
+    `start_ns` and `thread` are those of the operator that took the gradient in; `element` is the
+    type of its numbers as PyTorch names it, in the order of `elements`.
+    """
+
+    start_ns: NDArray[np.int64]
+    thread: NDArray[np.int64]
+    size_bytes: NDArray[np.int64]
+    element: NDArray[np.int32]
+    elements: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return int(self.start_ns.size)
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What a recording says about itself; None where it does not.
@@ -166,10 +184,11 @@ class Trace:
     """One recording of one rank: the content of one file, or of one rank's part of a merged file.
 
     Invariants: tables are sorted by start; `marks` are sorted and have distinct indices.
-    `part` is None where nothing tells of parts. `partial` says in words why the recording is not
-    whole; figures from it are lower bounds. `lost_graph_launch_ns` are the moments at which graphs
-    without recorded kernels were launched. `comm_missing` is true when collectives were called and
-    no comm kernel was recorded, or when nothing tells which kernels are comm.
+    `part` is None where nothing tells of parts, `gradients` where nothing tells their sizes.
+    `partial` says in words why the recording is not whole; figures from it are lower bounds.
+    `lost_graph_launch_ns` are the moments at which graphs without recorded kernels were launched.
+    `comm_missing` is true when collectives were called and no comm kernel was recorded, or when
+    nothing tells which kernels are comm.
     """
 
     rank: int
@@ -185,6 +204,7 @@ class Trace:
     collectives: Collectives
     groups: tuple[Group, ...] = ()
     part: Part | None = None
+    gradients: Gradients | None = None
     lost_graph_launch_ns: tuple[int, ...] = ()
     comm_missing: bool = False
     partial: str | None = None
@@ -235,7 +255,8 @@ def _categories(codes: NDArray[Any], names: Sequence[str]) -> pd.Categorical[str
 class DdpModule:
     """How one DistributedDataParallel module of a rank was set up; None is not told.
 
-    `bucket_parameters` names the parameters of each bucket as it is now; sizes are bytes.
+    `bucket_parameters` names the parameters of each bucket as it is now; sizes are bytes. The
+    parameters themselves are in the order of their registration, with size and type of each.
     """
 
     module: str | None = None
@@ -248,6 +269,9 @@ class DdpModule:
     initial_bucket_bytes: tuple[int, ...] = ()
     rebuilt_bucket_bytes: tuple[int, ...] = ()
     bucket_parameters: tuple[tuple[str, ...], ...] = ()
+    parameter_names: tuple[str, ...] = ()
+    parameter_bytes: tuple[int, ...] = ()
+    parameter_types: tuple[str, ...] = ()
     ddp_averages: dict[str, Any] = field(default_factory=dict)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -34,6 +34,8 @@ from ddptrace.metrics.summary import Summary, longest_by_step
 from ddptrace.metrics.timeline import RankTimeline, clipped, rank_timeline
 from ddptrace.metrics.unmatched import unmatched_counts, unmatched_warnings
 from ddptrace.model import Device, Run, Source, Trace, Warn
+from ddptrace.whatif.document import WhatIf
+from ddptrace.whatif.predict import predicted
 from ddptrace.wording import ranges
 
 if TYPE_CHECKING:
@@ -100,7 +102,7 @@ class Report:
     summary: Summary
     diagnosis: Diagnosis
     timeline: Timeline | None
-    whatif: dict[str, Any] | None
+    whatif: WhatIf | None
     schema: int = SCHEMA
     stragglers: Stragglers | None = None
     buckets: list[Bucket] = field(default_factory=list)
@@ -131,6 +133,7 @@ def report_of(measured: Measured) -> Report:
     if not any(measured.rows):
         raise _no_steps(run)
     collectives = collective_rows(measured.collected, measured.buckets, base)
+    whatif = predicted(measured)
     steps = [
         _moved(row, int(base.shift_ns(rank, number, np.array(row.start_ns))))
         for rows, (rank, number) in zip(measured.rows, measured.places, strict=True)
@@ -141,14 +144,14 @@ def report_of(measured: Measured) -> Report:
         steps=sorted(steps, key=lambda row: (row.rank, row.start_ns)),
         collectives=collectives,
         summary=summary,
-        diagnosis=diagnose(measured),
+        diagnosis=diagnose(measured, whatif),
         timeline=Timeline(
             [
                 rank_timeline(measured.recordings[rank][number], base, number)
                 for rank, number in measured.places
             ]
         ),
-        whatif=None,
+        whatif=whatif,
         stragglers=measured.stragglers,
         buckets=bucket_list(measured.buckets, collectives, {row.step for row in counted}),
     )

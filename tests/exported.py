@@ -78,7 +78,7 @@ def full() -> Report:
         collectives=collectives,
         buckets=buckets,
         diagnosis=diagnosis,
-        whatif={"a": 1},
+        whatif=None,
     )
 
 

@@ -29,7 +29,8 @@ def ddp_modules() -> list[dict[str, Any]]:
 
 
 def _about(module: Any, told: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - torch's module
-    names = _parameter_names(module)
+    parameters = _parameters(module)
+    names = dict(enumerate(parameters))
     buckets = _lists(told.get("rebuilt_per_bucket_param_indices"))
     return {
         "module": str(told.get("module_name") or type(module.module).__name__),
@@ -40,6 +41,9 @@ def _about(module: Any, told: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN
         "initial_bucket_bytes": _flat(told.get("bucket_sizes")),
         "rebuilt_bucket_bytes": _flat(told.get("rebuilt_bucket_sizes")),
         "bucket_parameters": [[names.get(index, str(index)) for index in each] for each in buckets],
+        "parameter_names": list(parameters),
+        "parameter_bytes": [each.numel() * each.element_size() for each in parameters.values()],
+        "parameter_types": [str(each.dtype) for each in parameters.values()],
         "ddp_averages": {
             "note": _NOTE,
             **{name: _whole(told.get(source)) for name, source in _AVERAGES.items()},
@@ -47,15 +51,14 @@ def _about(module: Any, told: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN
     }
 
 
-def _parameter_names(module: Any) -> dict[int, str]:  # noqa: ANN401 - torch's module
-    """Return the names by DDP's index: what it reduces, in the module's order."""
+def _parameters(module: Any) -> dict[str, Any]:  # noqa: ANN401 - torch's module
+    """Return what DDP reduces by its name, in DDP's own order: that of the module."""
     ignored = getattr(module, "parameters_to_ignore", ())
-    kept = [
-        name
+    return {
+        name: parameter
         for name, parameter in module.module.named_parameters()
         if parameter.requires_grad and name not in ignored
-    ]
-    return dict(enumerate(kept))
+    }
 
 
 def _whole(value: object) -> int | None:

@@ -15,6 +15,8 @@ from ddptrace.cli.explain import explain
 from ddptrace.cli.export import export
 from ddptrace.cli.merge import merge
 from ddptrace.cli.report import report
+from ddptrace.cli.simulate import simulate
+from ddptrace.cli.whatif import whatif
 from ddptrace.errors import DdptraceError
 
 app = typer.Typer(
@@ -29,6 +31,8 @@ app.command("capture", cls=PassOn)(capture)
 app.command("report")(report)
 app.command("explain")(explain)
 app.command("compare")(compare)
+app.command("whatif")(whatif)
+app.command("simulate")(simulate)
 app.command("export")(export)
 app.command("merge")(merge)
 app.command("doctor", cls=PassOn)(doctor)

@@ -15,6 +15,7 @@ from ddptrace.diagnosis.steps import Step, counted_steps
 from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.summary import median_step_ns
+from ddptrace.whatif.document import Costs, WhatIf
 
 _Value = TypeVar("_Value")
 
@@ -33,14 +34,16 @@ class Basis:
     step_ns: int | None
     leads: Leads
     steps: list[Step] = field(default_factory=list)
+    whatif: WhatIf | None = None
 
     @classmethod
-    def of(cls, measured: Measured) -> Basis:
+    def of(cls, measured: Measured, whatif: WhatIf | None = None) -> Basis:
         """Return what rules look at for a run."""
         steps = counted_steps(measured, causes(measured))
         counted = [step.causes for step in steps]
         step_ns = median_step_ns(measured.counted, measured.summary)
-        return cls(measured, counted, step_ns, Leads.of(measured, counted), steps)
+        leads = Leads.of(measured, counted)
+        return cls(measured, counted, step_ns, leads, steps, whatif)
 
     @property
     def limit_ns(self) -> int:
@@ -50,6 +53,25 @@ class Basis:
     def recorded(self, rank: int) -> list[Recorded]:
         """Return the recordings that figures of a rank come from."""
         return list(self.measured.recordings[rank])
+
+    @property
+    def replayed(self) -> WhatIf | None:
+        """The replays of the steps, where they say better than intervals what buckets cost.
+
+        That takes the size and the time of each gradient, and no other communication.
+        """
+        found = self.whatif
+        if found is None or found.trust == "low" or found.other_models:
+            return None
+        return found if found.resolution == "parameters" else None
+
+    def of_replay(self, of: Callable[[Costs], int]) -> Cost | None:
+        """Return a cost that replays tell, of all ranks the same; None when it is not listed."""
+        if self.replayed is None:
+            return None
+        found = of(self.replayed.costs)
+        ranks = sorted({one.row.rank for one in self.counted})
+        return Cost(dict.fromkeys(ranks, found)) if found >= self.limit_ns else None
 
     def cost(self, of: Callable[[Causes], int | None]) -> Cost | None:
         """Return what a cause costs, without what would be gone for nothing: a rank's slack.

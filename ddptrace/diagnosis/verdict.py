@@ -12,11 +12,15 @@ from ddptrace.diagnosis.ledger import Ledger
 from ddptrace.diagnosis.rules import ADVICE, BOTTLENECKS
 from ddptrace.diagnosis.rules.compute import without_cause
 from ddptrace.metrics.measured import Measured
+from ddptrace.whatif.document import WhatIf
 
 
-def diagnose(measured: Measured) -> Diagnosis:
-    """Return the verdict of a run with its findings, the costliest first, and the ledger."""
-    basis = Basis.of(measured)
+def diagnose(measured: Measured, whatif: WhatIf | None = None) -> Diagnosis:
+    """Return the verdict of a run with its findings, the costliest first, and the ledger.
+
+    `whatif` has the replays of its steps, where there are any.
+    """
+    basis = Basis.of(measured, whatif)
     causes = _sorted([finding for rule in BOTTLENECKS for finding in rule(basis)])
     # Without steps nothing can be weighed, and one piece of everything is no step.
     rules = () if basis.step_ns is None else ADVICE

@@ -25,7 +25,7 @@ _Parameters = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Backward:
+class BackwardWork:
     """The work of backward passes in the order of the launches; `run` tells passes apart.
 
     Works of one run have no forward launch between them. `end_ns` is when all up to a row ended.
@@ -38,7 +38,8 @@ class _Backward:
     forward_ns: IntArray
 
     @classmethod
-    def of(cls, trace: Trace) -> _Backward:
+    def of(cls, trace: Trace) -> BackwardWork:
+        """Return the work of backward that a recording holds."""
         ops = trace.ops
         mine = (ops.kind != Kind.COMM) & ops.in_backward & ~ops.in_graph
         rows = np.flatnonzero(mine)
@@ -79,7 +80,7 @@ def _patterns(full: Iterable[Trace], wanted: _Parameters) -> Iterator[_Pattern]:
     counts = np.cumsum([len(names) for names in wanted])
     for trace in full:
         gradient_ns = _gradients(trace)
-        work = _Backward.of(trace)
+        work = BackwardWork.of(trace)
         launch_ns = _launches(trace)
         run_of = np.searchsorted(work.forward_ns, gradient_ns)
         runs = np.searchsorted(work.forward_ns, launch_ns)
@@ -90,7 +91,7 @@ def _patterns(full: Iterable[Trace], wanted: _Parameters) -> Iterator[_Pattern]:
             rows = work.rows_of(int(launched[0]))
             first_ns = mine[np.append(0, counts[:-1])]
             yield _Pattern(
-                names=_names(trace, work.name[rows]),
+                names=names_of(trace, work.name[rows]),
                 first=np.searchsorted(work.launch_ns[rows], first_ns),
             )
 
@@ -121,7 +122,7 @@ def first_ready(
     """Return for each row of a rank's table when its first gradient was ready, else NEVER_NS."""
     ready_ns = np.full(len(table), NEVER_NS)
     known: dict[_Parameters, _Pattern | None] = {}
-    works: dict[int, _Backward] = {}
+    works: dict[int, BackwardWork] = {}
     for one in found:
         wanted = None if one.layout is None else one.layout.parameters
         if wanted is None or not one.is_whole:
@@ -133,12 +134,13 @@ def first_ready(
             continue
         trace = recordings[number].trace
         if number not in works:
-            works[number] = _Backward.of(trace)
+            works[number] = BackwardWork.of(trace)
         rows = works[number].rows_of(int(table.launch_ns[one.rows[0]]))
-        if _names(trace, works[number].name[rows]) == pattern.names and pattern.first[0] > 0:
+        if names_of(trace, works[number].name[rows]) == pattern.names and pattern.first[0] > 0:
             ready_ns[one.rows] = works[number].end_ns[rows][pattern.first - 1]
     return ready_ns
 
 
-def _names(trace: Trace, codes: NDArray[np.int32]) -> tuple[str, ...]:
+def names_of(trace: Trace, codes: NDArray[np.int32]) -> tuple[str, ...]:
+    """Return the names of some operations."""
     return tuple(trace.names[code] for code in codes.tolist())

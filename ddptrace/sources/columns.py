@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ddptrace.kernels import (
     ANNOTATION_CATEGORIES,
     GPU_CATEGORIES,
+    GRADIENT_OPERATOR,
     OPERATOR_CATEGORIES,
     STACK_CATEGORY,
     is_call_category,
@@ -29,6 +30,7 @@ from ddptrace.sources.events import (
     TextSpan,
     texts,
 )
+from ddptrace.sources.gradients import GradientSpans, Sizes
 from ddptrace.sources.stamps import TextNeededError, to_ns
 from ddptrace.sources.told import NOTHING_TOLD, number, told_by
 
@@ -150,6 +152,7 @@ class Columns:
         self.process_names: dict[object, list[str]] = {}
         self.thread_names: dict[object, list[str]] = {}
         self.stack_events = 0
+        self._sizes = Sizes()
         # Of the first dropped spans only: they tell whose trace a foreign one is.
         self.dropped_names: list[str] = []
         self._sort_of = np.empty(0, np.int8)
@@ -189,6 +192,7 @@ class Columns:
                 self.dropped_names += [str(span.name) for span in compress(spans, ~kept)]
             spans, category, sort = list(compress(spans, kept)), category[kept], sort[kept]
         columns = self._common(spans, category) | {"sort": sort}
+        self._add_gradients(spans, columns)
         args = [span.args or NO_ARGS for span in compress(spans, sort >= _CALL)]
         columns["correlation"] = _identifiers([arg.correlation for arg in args])
         columns |= self._details(list(compress(args, sort[sort >= _CALL] == _GPU)))
@@ -196,6 +200,18 @@ class Columns:
             self._pieces.setdefault(name, []).append(column)
         for event in [event for event in events if type(event) is Metadata]:
             self._add_metadata(event)
+
+    def _add_gradients(self, spans: Sequence[Any], columns: dict[str, NDArray[Any]]) -> None:
+        code = self.name.get(GRADIENT_OPERATOR)
+        if code is None:
+            return
+        for row in np.flatnonzero((columns["name"] == code) & (columns["sort"] == _HOST)).tolist():
+            where = (int(columns[name][row]) for name in ("start_ns", "process", "thread"))
+            self._sizes.add(spans[row].args, *where)
+
+    def gradients(self) -> GradientSpans | None:
+        """Return the gradients whose sizes the file tells; None when it tells none."""
+        return self._sizes.table()
 
     def _categories(self, spans: Sequence[Any]) -> NDArray[np.int32]:
         category = self.category.of([span.cat for span in spans])

@@ -13,8 +13,11 @@ from ddptrace.sources.stamps import Stamp
 Id: TypeAlias = int | float | str | None
 
 
+NOTHING = msgspec.Raw(b"null")
+
+
 class Args(msgspec.Struct, gc=False):
-    """What a call or a GPU operation says beyond its times."""
+    """What a call or a GPU operation says beyond its times; of an operator's inputs, as JSON."""
 
     correlation: Id = None
     stream: Id = None
@@ -30,6 +33,9 @@ class Args(msgspec.Struct, gc=False):
     sequence: Id = msgspec.field(default=None, name="Seq")
     source: Id = msgspec.field(default=None, name="Src Rank")
     destination: Id = msgspec.field(default=None, name="Dst Rank")
+    # Nearly every operator has these, and only a few are asked: the others are never parsed.
+    input_shapes: msgspec.Raw = msgspec.field(default=NOTHING, name="Input Dims")
+    input_types: msgspec.Raw = msgspec.field(default=NOTHING, name="Input type")
 
 
 class Labels(msgspec.Struct, gc=False):

@@ -18,6 +18,7 @@ from ddptrace.model import (
     Clock,
     Device,
     Facts,
+    Gradients,
     HostKind,
     HostRanges,
     Mark,
@@ -28,6 +29,7 @@ from ddptrace.model import (
 from ddptrace.sources import kineto_facts, notices
 from ddptrace.sources.collectives import Operations
 from ddptrace.sources.columns import Calls, Columns, GpuSpans, Spans, take
+from ddptrace.sources.gradients import GradientSpans
 from ddptrace.sources.host_run import host_operations
 from ddptrace.sources.kineto import Reading, check_is_pytorch, read_file
 from ddptrace.sources.kineto_gpu import (
@@ -55,6 +57,7 @@ class _Events:
     host: Spans
     calls: Calls
     gpu: GpuSpans
+    gradients: GradientSpans | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +74,7 @@ class _Part:
     clock: Clock
     shift_ns: int
     lost_marks: int
+    gradients: Gradients | None
 
 
 def read_kineto(path: Path, comm: Patterns) -> list[Recording]:
@@ -86,7 +90,7 @@ def read_kineto(path: Path, comm: Patterns) -> list[Recording]:
 
 def _parts(reading: Reading) -> list[tuple[int | None, _Part]]:
     """Return the ranks in the file with what it holds of each; None where it tells no rank."""
-    events = _Events(*reading.columns.finish())
+    events = _Events(*reading.columns.finish(), reading.columns.gradients())
     rank_of = _merged_ranks(reading.columns)
     ranks = sorted(set(rank_of.values()))
     if len(ranks) < 2:
@@ -108,6 +112,7 @@ def _part(reading: Reading, events: _Events) -> _Part:
         clock=clock,
         shift_ns=shift_ns,
         lost_marks=_lost_marks(events.host, reading.columns),
+        gradients=None if events.gradients is None else events.gradients.at(shift_ns),
     )
 
 
@@ -143,6 +148,7 @@ def _of_rank(events: _Events, rank_of: dict[int, int], rank: int) -> _Events:
         host=take(events.host, np.isin(events.host.process, mine)),
         calls=take(events.calls, np.isin(events.calls.process, mine)),
         gpu=take(events.gpu, np.isin(events.gpu.process, mine)),
+        gradients=None if events.gradients is None else events.gradients.of(mine),
     )
 
 
@@ -186,6 +192,7 @@ def _recording(reading: Reading, part: _Part, rank: int | None, comm: Patterns) 
         collectives=work.found.collectives,
         groups=work.found.groups,
         part=kineto_facts.part(reading.header),
+        gradients=part.gradients,
         lost_graph_launch_ns=tuple(work.lost_graph_launch_ns.tolist()),
         partial=notices.partial(reading, work.lost),
     )

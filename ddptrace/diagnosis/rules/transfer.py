@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from statistics import median
 
 import numpy as np
 
-from ddptrace.diagnosis.basis import Basis
+from ddptrace.diagnosis.basis import Basis, Cost
 from ddptrace.diagnosis.figures import middle
 from ddptrace.diagnosis.finding import Evidence, Finding
 from ddptrace.diagnosis.rules.beside import reduces_on_compute_stream
@@ -16,7 +17,7 @@ from ddptrace.metrics.transfers import links
 
 def comm_bandwidth(basis: Basis) -> Iterator[Finding]:
     """Give the finding that transfers take longer than what they could be hidden under."""
-    cost = basis.cost(lambda one: one.ledger.comm_bandwidth_ns if one.ledger else None)
+    cost = _cost(basis, "comm_bandwidth_ns")
     if cost is None:
         return
     rank = cost.rank
@@ -30,6 +31,7 @@ def comm_bandwidth(basis: Basis) -> Iterator[Finding]:
             Evidence("available_ns", _of_rank(basis, rank, "available_ns"), None),
             Evidence("bandwidth_gb_s", _bandwidth(basis), None),
             *_backlog(basis, rank),
+            *_predicted(basis),
         ],
         advice="send less or over a faster link: gradients as bf16 (a communication hook), "
         "reduce every few micro-batches (no_sync), check that NCCL uses NVLink or RDMA "
@@ -39,7 +41,7 @@ def comm_bandwidth(basis: Basis) -> Iterator[Finding]:
 
 def comm_latency(basis: Basis) -> Iterator[Finding]:
     """Give the finding that collectives cost time however little they carry."""
-    cost = basis.cost(lambda one: one.ledger.comm_latency_ns if one.ledger else None)
+    cost = _cost(basis, "comm_latency_ns")
     if cost is None:
         return
     rank = cost.rank
@@ -54,14 +56,16 @@ def comm_latency(basis: Basis) -> Iterator[Finding]:
             Evidence("median_size_bytes", _median(sizes[sizes > 0].tolist()), None),
             Evidence("fixed_ns", _fixed(basis), None),
             *_backlog(basis, rank),
+            *_predicted(basis),
         ],
-        advice="send fewer, larger messages: raise bucket_cap_mb, or group small collectives",
+        advice="send fewer, larger messages: "
+        f"{_cap(basis, larger=True) or 'raise bucket_cap_mb'}, or group small collectives",
     )
 
 
 def bucket_schedule(basis: Basis) -> Iterator[Finding]:
     """Give the finding that buckets could have been hidden, and came too late for it."""
-    cost = basis.cost(lambda one: one.ledger.bucket_schedule_ns if one.ledger else None)
+    cost = _cost(basis, "bucket_schedule_ns")
     if cost is None:
         return
     rank = cost.rank
@@ -77,6 +81,7 @@ def bucket_schedule(basis: Basis) -> Iterator[Finding]:
             Evidence("available_ns", _of_rank(basis, rank, "available_ns"), None),
             Evidence("buckets", count, None),
             *_first_delay(basis, rank),
+            *_predicted(basis),
         ],
         advice=_schedule_advice(basis, count),
     )
@@ -94,12 +99,50 @@ def _schedule_advice(basis: Basis, buckets: int | None) -> str:
             "(find_unused_parameters=False, or static_graph=True), or order the parameters of the "
             "model as backward reaches them"
         )
+    cap = _cap(basis)
     if buckets == 1:
-        return "one bucket cannot overlap with backward: lower bucket_cap_mb"
+        return f"one bucket cannot overlap with backward: {cap or 'lower bucket_cap_mb'}"
+    if cap is not None:
+        return f"let the buckets fit backward better: {cap}"
     return (
         "let the buckets start earlier: a smaller bucket_cap_mb starts the first one sooner and "
         "leaves less for the end"
     )
+
+
+def _cost(basis: Basis, name: str) -> Cost | None:
+    """Return what a cause costs: by replays where they can tell, else by the ledgers of steps."""
+    if basis.replayed is not None:
+        return basis.of_replay(attrgetter(name))
+    return basis.cost(lambda one: getattr(one.ledger, name) if one.ledger else None)
+
+
+def _cap(basis: Basis, *, larger: bool = False) -> str | None:
+    """Return the best cap with what it is predicted to save; None where that is too little.
+
+    A `larger` one is asked for: then it must be that, too.
+    """
+    found = basis.whatif
+    if found is None or found.trust == "low" or found.best.gain_ns < basis.limit_ns:
+        return None
+    best = found.best
+    if larger and not best.bucket_cap_mb > (found.recorded_cap_mb or 0):
+        return None
+    return (
+        f"bucket_cap_mb={best.bucket_cap_mb:g} is predicted to save {best.gain_ns / 1e6:.1f} ms a "
+        f"step ({best.gain_low_ns / 1e6:.1f} to {best.gain_high_ns / 1e6:.1f})"
+    )
+
+
+def _predicted(basis: Basis) -> list[Evidence]:
+    """Return the step with the best cap against the step as it is, where replays told the cost."""
+    found = basis.replayed
+    if found is None:
+        return []
+    return [
+        Evidence("predicted_step_ns", found.best.step_ns, found.measured_step_ns),
+        Evidence("predicted_bucket_cap_mb", found.best.bucket_cap_mb, found.recorded_cap_mb),
+    ]
 
 
 def _is_blocked(basis: Basis) -> bool:

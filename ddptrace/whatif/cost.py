@@ -1,0 +1,270 @@
+"""What a collective costs by its size: straight lines fitted to the transfers of a run.
+
+T(size) = alpha + size ÷ bandwidth, on each side of a break where the data shows one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddptrace.intervals import IntArray
+from ddptrace.metrics.link import fitted
+
+Floats = NDArray[np.float64]
+
+ASSUMED_ALPHA_NS = 50_000.0
+ASSUMED_WITHIN = 3.0
+"""Where nothing tells the fixed cost, it is within this factor of what is assumed."""
+REACH = 1.25
+"""So many times beyond the sizes that were seen, a line is still trusted as it is."""
+BELOW_RATIO, ABOVE_RATIO = 0.2, 0.1
+"""How unsure the line is twice as far below or above; it grows with the root of the doublings.
+
+A library sends small messages in other ways than large ones, and changes over at once.
+"""
+ALIKE = 1.02
+"""Sizes that differ by less count as one."""
+MOST_SIZES = 48
+RESAMPLES = 20
+TWO_LINES_RATIO = 0.5
+"""The size that fits worst must be off two lines by no more than this part of one line's."""
+ONE_LINE_RATIO = 0.06
+"""One line that no size is further off than this is good enough."""
+LEAST_APART = 1.5
+"""Sizes that are so far apart may follow two lines although they tell no single one."""
+_SEED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Lines by size: the last one counts whose `from_bytes` is no more than the size."""
+
+    from_bytes: tuple[float, ...]
+    alpha_ns: tuple[float, ...]
+    ns_per_byte: tuple[float, ...]
+
+    def __call__(self, size_bytes: float) -> float:
+        """Return the time of a transfer in ns."""
+        line = len(self.from_bytes) - 1
+        while line and size_bytes < self.from_bytes[line]:
+            line -= 1
+        return self.alpha_ns[line] + size_bytes * self.ns_per_byte[line]
+
+    def scaled(self, bandwidth: float) -> Curve:
+        """Return the curve of a link with so many times the bandwidth and the same fixed cost."""
+        return replace(self, ns_per_byte=tuple(each / bandwidth for each in self.ns_per_byte))
+
+    def with_line(self, alpha_ns: float | None, bandwidth_gb_s: float | None) -> Curve:
+        """Return the curve with a fixed cost or a bandwidth that somebody knows better."""
+        if alpha_ns is None and bandwidth_gb_s is None:
+            return self
+        alphas = self.alpha_ns if alpha_ns is None else (alpha_ns,) * len(self.alpha_ns)
+        slopes = self.ns_per_byte
+        if bandwidth_gb_s is not None:
+            slopes = (1 / bandwidth_gb_s,) * len(slopes)
+        return Curve(self.from_bytes, alphas, slopes)
+
+
+def straight(alpha_ns: float, ns_per_byte: float) -> Curve:
+    """Return the curve that is one line."""
+    return Curve((0.0,), (alpha_ns,), (ns_per_byte,))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Transfers to fit: a size, a time in ns, and which part of it ran beside compute."""
+
+    size_bytes: IntArray
+    transfer_ns: Floats
+    hidden: Floats
+
+    def take(self, rows: NDArray[np.integer]) -> Samples:
+        """Return the chosen rows."""
+        return Samples(self.size_bytes[rows], self.transfer_ns[rows], self.hidden[rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """A curve with what it was fitted to, and curves of resampled data that tell how sure it is.
+
+    `contention` is how many times longer a transfer takes beside compute; the curve is of those
+    alone. `is_assumed` says that one size tells no fixed cost, so that it was assumed.
+    `residual_ratio` is the median of how far off the transfers are.
+    """
+
+    curve: Curve
+    others: tuple[Curve, ...]
+    contention: float
+    is_assumed: bool
+    samples: int
+    sizes: int
+    smallest_bytes: int
+    largest_bytes: int
+    residual_ratio: float
+
+    def bounds(self, size_bytes: float) -> tuple[float, float]:
+        """Return between what a transfer of a size takes: of the resampled curves nine in ten."""
+        found = sorted(curve(size_bytes) for curve in self.others)
+        cut = len(found) // 20
+        low, high = found[cut], found[-1 - cut]
+        ratio = BELOW_RATIO if size_bytes < self.smallest_bytes else ABOVE_RATIO
+        widen = 1 + ratio * self.doublings_outside(size_bytes) ** 0.5
+        return min(low, self.curve(size_bytes)) / widen, max(high, self.curve(size_bytes)) * widen
+
+    def doublings_outside(self, size_bytes: float) -> float:
+        """Return how many times a size is twice as far out as the fitted ones reach."""
+        below = self.smallest_bytes / REACH / max(size_bytes, 1.0)
+        above = size_bytes / (self.largest_bytes * REACH)
+        return float(np.log2(max(below, above, 1.0)))
+
+    def scaled(self, bandwidth: float) -> Fit:
+        """Return the fit of a link with so many times the bandwidth."""
+        return self._each(lambda curve: curve.scaled(bandwidth))
+
+    def with_line(self, alpha_ns: float | None, bandwidth_gb_s: float | None) -> Fit:
+        """Return the fit with a fixed cost or a bandwidth that somebody knows better."""
+        known = self.is_assumed and alpha_ns is None
+        found = self._each(lambda curve: curve.with_line(alpha_ns, bandwidth_gb_s))
+        return replace(found, is_assumed=known)
+
+    def _each(self, change: Callable[[Curve], Curve]) -> Fit:
+        return replace(self, curve=change(self.curve), others=tuple(map(change, self.others)))
+
+
+def fit(samples: Samples, alpha_ns: float | None = None) -> Fit:
+    """Return what fits transfers of one operation in one group; there is one at least.
+
+    `alpha_ns` is the fixed cost to assume where sizes do not tell it.
+    """
+    contention = _contention(samples)
+    alone = samples.transfer_ns / (1 + (contention - 1) * samples.hidden)
+    size = _grouped(samples.size_bytes)
+    curve = _curve(size, alone)
+    is_assumed = curve is None
+    chooser = np.random.default_rng(_SEED)
+    others: list[Curve] = []
+    if curve is None:
+        assumed = ASSUMED_ALPHA_NS if alpha_ns is None else alpha_ns
+        factors = (1.0,) if alpha_ns is not None else (1 / ASSUMED_WITHIN, 1.0, ASSUMED_WITHIN)
+        middle = np.array([float(np.median(alone))]), np.array([int(np.median(size))])
+        lines = [_through_middle(middle[1], middle[0], assumed * factor) for factor in factors]
+        curve, others = straight(*lines[len(lines) // 2]), [straight(*line) for line in lines]
+    else:
+        for _ in range(RESAMPLES):
+            rows = chooser.integers(0, size.size, size.size)
+            again = _curve(size[rows], alone[rows])
+            others += [] if again is None else [again]
+    off = np.abs(alone / np.array([max(curve(each), 1.0) for each in size]) - 1)
+    return Fit(
+        curve=curve,
+        others=(curve, *others),
+        contention=contention,
+        is_assumed=is_assumed,
+        samples=int(size.size),
+        sizes=int(np.unique(samples.size_bytes).size),
+        smallest_bytes=int(samples.size_bytes.min()),
+        largest_bytes=int(samples.size_bytes.max()),
+        residual_ratio=float(np.median(off)),
+    )
+
+
+def _grouped(size_bytes: IntArray) -> IntArray:
+    """Return sizes with those that are nearly alike made one, and no more than can be compared."""
+    distinct = np.unique(size_bytes)
+    new = np.append(True, distinct[1:] > distinct[:-1] * ALIKE)
+    if new.sum() > MOST_SIZES:
+        new[:] = False
+        new[np.unique(np.linspace(0, distinct.size - 1, MOST_SIZES).astype(int))] = True
+    first = np.flatnonzero(new)
+    group = np.cumsum(new) - 1
+    borders = np.append(first, distinct.size)
+    middle = distinct[(borders[:-1] + borders[1:] - 1) // 2]
+    grouped: IntArray = middle[group[np.searchsorted(distinct, size_bytes)]]
+    return grouped
+
+
+_ALONE, _BESIDE = 0.2, 0.7
+_FEWEST_COMPARED = 2
+_MOST_CONTENTION = 2.0
+
+
+def _contention(samples: Samples) -> float:
+    """Return how many times longer transfers of one size take beside compute; 1 if unknown."""
+    size = _grouped(samples.size_bytes)
+    ratios, weights = [], []
+    for one in np.unique(size):
+        alone = samples.transfer_ns[(size == one) & (samples.hidden <= _ALONE)]
+        beside = samples.transfer_ns[(size == one) & (samples.hidden >= _BESIDE)]
+        if min(alone.size, beside.size) >= _FEWEST_COMPARED:
+            ratios.append(float(np.median(beside) / max(np.median(alone), 1.0)))
+            weights.append(min(alone.size, beside.size))
+    if not ratios:
+        return 1.0
+    return float(np.clip(np.average(ratios, weights=weights), 1.0, _MOST_CONTENTION))
+
+
+def _curve(size: IntArray, transfer_ns: Floats) -> Curve | None:
+    """Return one line through transfers, or two where small and large ones do not fit one."""
+    distinct = np.unique(size)
+    middle = np.array([np.median(transfer_ns[size == one]) for one in distinct])
+    whole = _line(distinct, middle)
+    if whole is None and distinct[-1] < LEAST_APART * distinct[0]:
+        return None
+    best = straight(*(whole or _through_middle(distinct, middle, ASSUMED_ALPHA_NS)))
+    worst = _worst(best, distinct, middle)
+    if worst <= ONE_LINE_RATIO:
+        return best
+    left = TWO_LINES_RATIO * worst
+    for border in range(1, distinct.size):
+        curve = _broken(distinct, middle, border)
+        rest = _worst(curve, distinct, middle)
+        if rest < left:
+            best, left = curve, rest
+    return best
+
+
+def _broken(size: IntArray, middle: Floats, border: int) -> Curve:
+    """Return two lines that change over between two sizes.
+
+    Sizes too much alike for a line have the fixed cost of the other one, else the assumed one.
+    """
+    sides = [slice(None, border), slice(border, None)]
+    lines = [_line(size[side], middle[side]) for side in sides]
+    known = [line[0] for line in lines if line is not None]
+    alpha_ns = known[0] if known else ASSUMED_ALPHA_NS
+    both = [
+        line or _through_middle(size[side], middle[side], alpha_ns)
+        for line, side in zip(lines, sides, strict=True)
+    ]
+    between = float(np.sqrt(float(size[border - 1]) * float(size[border])))
+    return Curve((0.0, between), (both[0][0], both[1][0]), (both[0][1], both[1][1]))
+
+
+def _line(size: IntArray, middle: Floats) -> tuple[float, float] | None:
+    """Return fixed cost and ns a byte of the line through some sizes; None where they tell none.
+
+    Where it would have to begin below 0 it begins there, and goes through the middle of the rest.
+    """
+    line = fitted(size, np.round(middle).astype(np.int64))
+    if line is None:
+        return None
+    return (line.fixed_ns, line.ns_per_byte) if line.fixed_ns else _through_middle(size, middle, 0)
+
+
+def _through_middle(size: IntArray, middle: Floats, alpha_ns: float) -> tuple[float, float]:
+    """Return the line with a fixed cost through the middle of some sizes.
+
+    The fixed cost is no more than half of what the fastest of them takes, so that bytes cost, too.
+    """
+    alpha_ns = min(alpha_ns, float(middle.min()) / 2)
+    return alpha_ns, float(np.median((middle - alpha_ns) / np.maximum(size, 1)))
+
+
+def _worst(curve: Curve, size: IntArray, middle: Floats) -> float:
+    """Return how far the size is off that fits a curve worst."""
+    expected = np.array([curve(each) for each in size.tolist()])
+    return float(np.abs(np.log(np.maximum(middle, 1) / np.maximum(expected, 1))).max())

@@ -1,0 +1,74 @@
+"""What is known of how a job computes and communicates: the likeliest, and the extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+from ddptrace.whatif.contention import Slowed
+from ddptrace.whatif.cost import Fit
+from ddptrace.whatif.replay import Contention, Cost
+from ddptrace.whatif.schedule import Physics
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """The fitted cost of a bucket, the slowdown of compute, and what of it is certain.
+
+    `link` is how many times the bandwidth the link has after the change.
+    """
+
+    fit: Fit
+    beside: Slowed
+    pause_ns: float
+    link: float = 1.0
+
+    def point(self, host: float) -> Physics:
+        """Return the likeliest physics; `host` is the part of waiting for the host that stays."""
+        return self._with(self.fit.curve, self.beside.ratio, host)
+
+    def after(self, physics: Physics) -> Physics:
+        """Return physics as it would be on the other link; only a curve has a bandwidth."""
+        if self.link == 1:
+            return physics
+        alpha = _alpha_of(self.fit)
+        cost = physics.cost
+        return replace(physics, cost=lambda size: _faster(cost(size), alpha(size), self.link))
+
+    def costs(self, host: float) -> Iterator[tuple[str, Physics]]:
+        """Yield the physics of a cheap and of a costly link."""
+        bounds = cache(self.fit.bounds)  # of one size for many buckets
+        yield "cost", self._with(lambda size: bounds(size)[0], self.beside.ratio, host)
+        yield "cost", self._with(lambda size: bounds(size)[1], self.beside.ratio, host)
+
+    def extremes(self, host: float) -> Iterator[tuple[str, Physics]]:
+        """Yield physics in which one thing is as far off as it may be, with its name."""
+        yield from self.costs(host)
+        if self.beside.low < self.beside.high:
+            yield "slowdown", self._with(self.fit.curve, self.beside.low, host)
+            yield "slowdown", self._with(self.fit.curve, self.beside.high, host)
+
+    def without_bytes(self, host: float) -> Physics:
+        """Return the physics of a link that moves any number of bytes at once."""
+        return self._with(_alpha_of(self.fit), self.beside.ratio, host)
+
+    def without_alpha(self, host: float) -> Physics:
+        """Return the physics of collectives that cost nothing but their bytes."""
+        alpha = _alpha_of(self.fit)
+        found = self._with(lambda size: self.fit.curve(size) - alpha(size), self.beside.ratio, host)
+        return replace(found, contention=replace(found.contention, pause_ns=0.0))
+
+    def _with(self, cost: Cost, slowdown: float, host: float) -> Physics:
+        return Physics(cost, Contention(slowdown, self.fit.contention, self.pause_ns), host)
+
+
+def _alpha_of(fit: Fit) -> Cost:
+    curve = fit.curve
+    flat = replace(curve, ns_per_byte=(0.0,) * len(curve.ns_per_byte))
+    return lambda size: flat(size)
+
+
+def _faster(whole_ns: float, alpha_ns: float, times: float) -> float:
+    fixed = min(alpha_ns, whole_ns)
+    return fixed + (whole_ns - fixed) / times

@@ -1,0 +1,124 @@
+"""The cost models of a run: of DDP's buckets, and of all other collectives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddptrace.metrics.comm_table import NONE
+from ddptrace.metrics.measured import Measured
+from ddptrace.whatif.contention import Slowed
+from ddptrace.whatif.cost import Fit, Samples, fit
+from ddptrace.whatif.document import Line, Model
+
+DEFAULT_PAUSE_NS = 3_000.0
+"""From the end of a collective to the start of the next one in line, where no one waited."""
+
+
+def bucket_fit(measured: Measured, alpha_ns: float | None = None) -> Fit | None:
+    """Return what fits the reductions of buckets; None without any that is matched and sized."""
+    rows = np.flatnonzero(measured.buckets.bucket != NONE)
+    samples = _samples(measured, rows)
+    return fit(samples, alpha_ns) if samples.size_bytes.size else None
+
+
+def _samples(measured: Measured, rows: NDArray[np.intp]) -> Samples:
+    collected = measured.collected
+    found = collected.matching
+    rows = rows[found.is_matched[rows] & (found.size_bytes[rows] > 0)]
+    rows = rows[collected.transfer_ns[rows] > 0]
+    counted = np.array([row.step for row in measured.counted if row.step is not None])
+    kept = np.isin(collected.step[rows], counted)
+    rows = rows[kept] if kept.any() else rows
+    length = np.where(
+        collected.is_there[rows], collected.end_ns[rows] - collected.start_ns[rows], 0
+    )
+    hidden = np.where(collected.is_there[rows], collected.hidden_ns[rows], 0)
+    return Samples(
+        size_bytes=found.size_bytes[rows],
+        transfer_ns=collected.transfer_ns[rows].astype(np.float64),
+        hidden=hidden.sum(axis=1) / np.maximum(length.sum(axis=1), 1),
+    )
+
+
+def other_models(measured: Measured) -> list[Model]:
+    """Return the models of all collectives that are no buckets, one an operation and group."""
+    collected = measured.collected
+    found = collected.matching
+    mine = (measured.buckets.bucket == NONE) & found.is_matched
+    kinds = np.stack((found.members, collected.operation), axis=1)
+    models = []
+    for members, operation in np.unique(kinds[mine], axis=0).tolist():
+        rows = np.flatnonzero(
+            mine & (found.members == members) & (collected.operation == operation)
+        )
+        samples = _samples(measured, rows)
+        if samples.size_bytes.size:
+            models.append(_model(measured, rows, fit(samples)))
+    return models
+
+
+def bucket_model(measured: Measured, found: Fit, beside: Slowed) -> Model:
+    """Return what a document says of the buckets' model."""
+    rows = np.flatnonzero(measured.buckets.bucket != NONE)
+    return replace(
+        _model(measured, rows, found),
+        compute_slowdown_ratio=round(beside.ratio, 4),
+        compute_slowdown_low=round(beside.low, 4),
+        compute_slowdown_high=round(beside.high, 4),
+        compared_ratio=round(beside.compared_ratio, 4),
+    )
+
+
+def _model(measured: Measured, rows: NDArray[np.intp], found: Fit) -> Model:
+    collected = measured.collected
+    curve = found.curve
+    lines = [
+        Line(round(size), round(alpha), _bandwidth(slope))
+        for size, alpha, slope in zip(
+            curve.from_bytes, curve.alpha_ns, curve.ns_per_byte, strict=True
+        )
+    ]
+    alphas = sorted(one.alpha_ns[-1] for one in found.others)
+    slopes = sorted(one.ns_per_byte[-1] for one in found.others)
+    cut = len(alphas) // 20
+    sizes = collected.is_there[rows].sum(axis=1)
+    return Model(
+        operation=collected.words.operation(int(collected.operation[rows[0]])),
+        group_size=int(sizes.max()) if sizes.size else None,
+        alpha_ns=lines[-1].alpha_ns,
+        alpha_low_ns=round(alphas[cut]),
+        alpha_high_ns=round(alphas[-1 - cut]),
+        bandwidth_gb_s=lines[-1].bandwidth_gb_s,
+        bandwidth_low_gb_s=_bandwidth(slopes[-1 - cut]),
+        bandwidth_high_gb_s=_bandwidth(slopes[cut]),
+        is_assumed=found.is_assumed,
+        samples=found.samples,
+        sizes=found.sizes,
+        smallest_bytes=found.smallest_bytes,
+        largest_bytes=found.largest_bytes,
+        residual_ratio=round(found.residual_ratio, 4),
+        lines=lines,
+        comm_slowdown_ratio=round(found.contention, 4),
+    )
+
+
+def _bandwidth(ns_per_byte: float) -> float | None:
+    return round(1 / ns_per_byte, 4) if ns_per_byte > 0 else None
+
+
+def pause_ns(measured: Measured) -> float:
+    """Return the usual time from the end of a bucket to the start of one that waited for it."""
+    gaps = []
+    for rank, times in measured.buckets.times.items():
+        table = measured.collected.tables[rank]
+        rows = np.flatnonzero((times.has_backlog == 1) & (times.bucket > 0))
+        if not rows.size:
+            continue
+        before = np.flatnonzero(times.bucket != NONE)
+        previous = before[np.searchsorted(before, rows) - 1]
+        gaps += (table.start_ns[rows] - table.end_ns[previous]).tolist()
+    known = [gap for gap in gaps if gap >= 0]
+    return float(np.median(known)) if known else DEFAULT_PAUSE_NS

@@ -1,0 +1,43 @@
+"""What else is changed beside the bucket cap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+HALVED = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Changes to a job; without any it is as it was recorded.
+
+    `link` is how many times the bandwidth the link has. `is_compressed` sends numbers of four bytes
+    as two. `alpha_ns` and `bandwidth_gb_s` are known better than what the recording tells: they are
+    of the job as it was, too.
+    """
+
+    link: float = 1.0
+    is_compressed: bool = False
+    without_straggler: bool = False
+    free_communication: bool = False
+    perfect_overlap: bool = False
+    alpha_ns: float | None = None
+    bandwidth_gb_s: float | None = None
+
+    @property
+    def words(self) -> list[str]:
+        """What is changed, in words."""
+        return list(self._words())
+
+    def _words(self) -> Iterator[str]:
+        if self.link != 1:
+            yield f"a link of {self.link:g} times the bandwidth"
+        if self.is_compressed:
+            yield "gradients sent with half the bytes (fp16), what packing them costs left out"
+        if self.without_straggler:
+            yield "every rank as fast as the median one"
+        if self.free_communication:
+            yield "communication that takes no time"
+        if self.perfect_overlap:
+            yield "communication that may begin with the step"

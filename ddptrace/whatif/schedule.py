@@ -1,0 +1,127 @@
+"""Replays of a job with given buckets under given conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddptrace.intervals import IntArray
+from ddptrace.whatif.job import Job, arrivals
+from ddptrace.whatif.packing import Limits, Packing, pack, pack_registered
+from ddptrace.whatif.progress import Floats
+from ddptrace.whatif.ready import Sized
+from ddptrace.whatif.replay import Bucket, Contention, Cost, Replayed, replay
+from ddptrace.whatif.scenario import HALVED, Scenario
+
+_WIDE_TYPES = frozenset({"float", "float32", "torch.float32"})
+
+
+@dataclass(frozen=True, slots=True)
+class Physics:
+    """What a step is replayed with: `host` is the part of waiting for the host that stays."""
+
+    cost: Cost
+    contention: Contention
+    host: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """Buckets of gradients: `order` are their places, bucket after bucket from `first` on."""
+
+    order: NDArray[np.intp]
+    first: NDArray[np.intp]
+    size_bytes: IntArray
+    sent_bytes: Floats
+
+    def __len__(self) -> int:
+        return int(self.first.size)
+
+
+def packed(pieces: Sized, packing: Packing, limits: Limits, *, compressed: bool = False) -> Packed:
+    """Return the buckets that DDP makes of gradients."""
+    sizes, elements = pieces.size_bytes, pieces.element
+    places = np.arange(len(pieces))
+    if packing.in_order and pieces.registered is not None:
+        places = np.argsort(pieces.registered, kind="stable")
+        buckets = pack_registered(sizes[places].tolist(), elements[places].tolist(), limits)
+    else:
+        buckets = pack(sizes.tolist(), elements.tolist(), limits)
+    counts = np.array([len(each) for each in buckets], np.intp)
+    order = places[np.concatenate([np.array(each, np.intp) for each in buckets])]
+    first = np.cumsum(counts) - counts
+    whole = np.add.reduceat(sizes[order], first)
+    sent = sizes[order].astype(np.float64)
+    if compressed:
+        sent *= np.where(_is_wide(pieces)[order], HALVED, 1.0)
+    return Packed(order, first, whole, np.add.reduceat(sent, first))
+
+
+def _is_wide(pieces: Sized) -> NDArray[np.bool_]:
+    """Tell which gradients are numbers of four bytes; where nothing tells, all are."""
+    if not pieces.elements:
+        return np.ones(len(pieces), np.bool_)
+    wide = np.array([name in _WIDE_TYPES for name in pieces.elements], np.bool_)
+    return wide[pieces.element]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schedule:
+    """A job under some conditions: when gradients are ready, measured in compute alone."""
+
+    job: Job
+    physics: Physics
+    scenario: Scenario
+    gradients: Floats
+    released: Floats
+    compute_ns: float
+
+    @classmethod
+    def of(cls, job: Job, physics: Physics, scenario: Scenario) -> Schedule:
+        """Return the job under these conditions; the last rank to arrive counts, or the median."""
+        ranks, host, slowdown = job.ranks, physics.host, physics.contention.compute
+
+        def reached(name: str) -> Floats:
+            wide = arrivals(ranks, [getattr(one, name) for one in ranks], host, slowdown)
+            met: Floats = (
+                np.median(wide, axis=0) if scenario.without_straggler else wide.max(axis=0)
+            )
+            return np.zeros_like(met) if scenario.perfect_overlap and name != "compute_end" else met
+
+        gradients, released = reached("gradients"), reached("released")
+        compute_ns = max(float(reached("compute_end")[0]), float(gradients.max(initial=0.0)))
+        return cls(job, physics, scenario, gradients, released, compute_ns)
+
+    def recorded(self) -> Replayed:
+        """Return the step with the buckets that were recorded."""
+        sent = [float(size) for size in self.job.recorded_bytes]
+        if self.scenario.is_compressed:
+            wide = np.where(_is_wide(self.job.pieces), HALVED, 1.0)
+            sizes = self.job.pieces.size_bytes
+            part = np.bincount(self.job.owner, sizes * wide, len(sent))
+            whole = np.bincount(self.job.owner, sizes, len(sent))
+            sent = (np.array(sent) * part / np.maximum(whole, 1)).tolist()
+        return self._replay(sent, np.maximum.accumulate(self.released))
+
+    def with_buckets(self, buckets: Packed) -> Replayed:
+        """Return the step with other buckets."""
+        ready = np.maximum.reduceat(self.gradients[buckets.order], buckets.first)
+        return self._replay(buckets.sent_bytes.tolist(), ready)
+
+    def without_buckets(self) -> Replayed:
+        """Return the step in which nothing is communicated."""
+        return self._replay([], np.empty(0))
+
+    def _replay(self, sizes: Sequence[float], ready_ns: Floats) -> Replayed:
+        buckets = [Bucket(*each) for each in zip(sizes, ready_ns.tolist(), strict=True)]
+        physics = self.physics
+        if self.scenario.free_communication:
+            return replay(buckets, self.compute_ns, _nothing, Contention())
+        return replay(buckets, self.compute_ns, physics.cost, physics.contention)
+
+
+def _nothing(_: float) -> float:
+    return 0.0

@@ -1,0 +1,154 @@
+"""What a collective costs: lines through transfers, how sure they are, what is assumed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ddptrace.whatif.cost import ASSUMED_ALPHA_NS, Samples, fit, straight
+
+MB = 10**6
+
+
+def samples(*pairs, hidden=None):
+    sizes, times = zip(*pairs, strict=True)
+    return Samples(
+        np.array(sizes, np.int64),
+        np.array(times, np.float64),
+        np.zeros(len(sizes)) if hidden is None else np.array(hidden, np.float64),
+    )
+
+
+def on_line(alpha, per_mb, sizes=(4, 8, 16, 32, 64), repeat=3):
+    return [(size * MB, alpha + size * per_mb) for size in sizes for _ in range(repeat)]
+
+
+def test_a_line_gives_its_alpha_and_bandwidth():
+    found = fit(samples(*on_line(60_000, 40_000)))
+    assert found.curve.alpha_ns == pytest.approx((60_000,), abs=1)
+    assert found.curve(10 * MB) == pytest.approx(460_000)
+    assert (found.samples, found.sizes, found.is_assumed) == (15, 5, False)
+    assert found.residual_ratio == pytest.approx(0, abs=1e-6)
+
+
+def test_one_cold_transfer_does_not_turn_the_line():
+    pairs = on_line(60_000, 40_000)
+    pairs[-1] = (64 * MB, 90 * MB)
+    assert fit(samples(*pairs)).curve(64 * MB) == pytest.approx(60_000 + 64 * 40_000)
+
+
+def test_small_and_large_messages_may_follow_two_lines():
+    """30 µs + 20 µs a MB up to 4 MB; 400 µs + 50 µs a MB from 16 MB on."""
+    small, large = on_line(30_000, 20_000, (1, 2, 4)), on_line(400_000, 50_000, (16, 32, 64))
+    found = fit(samples(*small, *large))
+    assert found.curve.alpha_ns == pytest.approx((30_000, 400_000), abs=5)
+    assert found.curve(2 * MB) == pytest.approx(70_000)
+    assert found.curve(32 * MB) == pytest.approx(2_000_000)
+    assert 4 * MB < found.curve.from_bytes[1] < 16 * MB
+
+
+def test_a_side_of_one_size_takes_the_fixed_cost_of_the_other():
+    """30 µs + 20 µs a MB up to 16 MB; 32 MB, the only larger size, takes 1.5 times as long."""
+    small = on_line(30_000, 20_000, (2, 4, 8, 16))
+    found = fit(samples(*small, *[(32 * MB, 1_005_000)] * 3))
+    assert found.curve(8 * MB) == pytest.approx(190_000)
+    assert found.curve(32 * MB) == pytest.approx(1_005_000)
+    assert found.curve(64 * MB) == pytest.approx(30_000 + 2 * 975_000)
+
+
+def test_a_line_never_begins_below_nothing():
+    """Twice the size takes 2.6 times as long: two lines, and both begin at 0 or above."""
+    found = fit(samples(*[(16 * MB, 900_000)] * 4, *[(32 * MB, 2_340_000)] * 4))
+    assert min(found.curve.alpha_ns) >= 0
+    assert found.curve(16 * MB) == pytest.approx(900_000)
+    assert found.curve(32 * MB) == pytest.approx(2_340_000)
+
+
+def test_noise_about_one_line_makes_no_second_one():
+    chooser = np.random.default_rng(3)
+    pairs = [
+        (size, time * chooser.normal(1, 0.03))
+        for size, time in on_line(60_000, 40_000, (1, 2, 4, 8, 16, 32, 64))
+    ]
+    found = fit(samples(*pairs))
+    assert len(found.curve.from_bytes) == 1
+    low, high = found.bounds(20 * MB)
+    assert low < 60_000 + 20 * 40_000 < high
+    assert high - low < 0.2 * found.curve(20 * MB)
+
+
+def test_noisier_transfers_are_less_sure():
+    def width(noise):
+        chooser = np.random.default_rng(5)
+        pairs = [(s, t * chooser.normal(1, noise)) for s, t in on_line(60_000, 40_000)]
+        low, high = fit(samples(*pairs)).bounds(20 * MB)
+        return high - low
+
+    assert width(0.1) > 2 * width(0.01)
+
+
+def test_one_size_has_an_assumed_alpha_and_bandwidth_to_go_with_it():
+    found = fit(samples((100 * MB, 4 * MB), (100 * MB, 4 * MB)))
+    assert found.is_assumed
+    assert found.curve(100 * MB) == pytest.approx(4 * MB)
+    assert found.curve.alpha_ns == (ASSUMED_ALPHA_NS,)
+    low, high = found.bounds(MB)
+    assert low < found.curve(MB) / 2
+    assert high > found.curve(MB) * 1.5
+
+
+def test_an_alpha_that_is_known_is_not_assumed():
+    found = fit(samples((100 * MB, 4 * MB)), alpha_ns=20_000).with_line(20_000, None)
+    assert not found.is_assumed
+    assert found.curve.alpha_ns == (20_000,)
+    assert found.curve(100 * MB) == pytest.approx(4 * MB)
+
+
+def test_an_assumed_alpha_leaves_something_for_the_bytes():
+    found = fit(samples((100_000, 30_000)))
+    assert found.curve.alpha_ns == (15_000,)
+    assert found.curve(100_000) == pytest.approx(30_000)
+
+
+def test_a_bandwidth_that_is_known_counts_for_all_sizes():
+    found = fit(samples(*on_line(60_000, 40_000))).with_line(None, 100)
+    assert found.curve(10 * MB) == pytest.approx(60_000 + 10 * 10_000)
+
+
+def test_a_faster_link_moves_bytes_faster_and_begins_no_sooner():
+    found = fit(samples(*on_line(60_000, 40_000))).scaled(2)
+    assert found.curve(10 * MB) == pytest.approx(60_000 + 10 * 20_000)
+
+
+def test_beyond_the_sizes_that_were_seen_it_is_less_sure():
+    found = fit(samples(*on_line(60_000, 40_000)))
+    low, high = found.bounds(80 * MB)
+    assert (high - low) / found.curve(80 * MB) < 0.01
+    low, high = found.bounds(64 * 12 * MB)
+    assert (high - low) / found.curve(64 * 12 * MB) > 0.2
+    assert found.doublings_outside(64 * 10 * MB) == pytest.approx(3)
+    assert found.doublings_outside(4 * MB / 10) == pytest.approx(3)
+    assert found.doublings_outside(10 * MB) == 0
+
+
+def test_transfers_beside_compute_do_not_count_as_a_slow_link():
+    """Each size ran alone, and beside compute for a tenth longer."""
+    alone, beside = on_line(60_000, 40_000), on_line(66_000, 44_000)
+    found = fit(samples(*alone, *beside, hidden=[0.0] * len(alone) + [1.0] * len(beside)))
+    assert found.contention == pytest.approx(1.1)
+    assert found.curve(10 * MB) == pytest.approx(460_000)
+
+
+def test_without_transfers_of_both_kinds_contention_is_not_known():
+    pairs = on_line(66_000, 44_000)
+    assert fit(samples(*pairs, hidden=[1.0] * len(pairs))).contention == 1
+
+
+def test_a_thousand_sizes_are_fitted_as_well():
+    pairs = [(MB + number * 20_000, 50_000 + number * 700) for number in range(1000)]
+    found = fit(samples(*pairs))
+    assert found.curve(MB + 500 * 20_000) == pytest.approx(400_000, rel=0.02)
+
+
+def test_a_straight_curve_is_a_line():
+    assert straight(5, 2)(10) == 25
