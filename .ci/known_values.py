@@ -1,4 +1,4 @@
-"""Holds `ddptrace report` against the known values of a folder of traces and cases.
+"""Holds `ddptrace report` and `check` against the known values of a folder of traces and cases.
 
     python .ci/known_values.py FOLDER
 
@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 TOLERANCE_NS = 2
+TOLERANCE_PERCENT = 0.01
+LIMIT_OF_CASES = "step:5%"
 NAMES_OF_CASES = {
     "comm": "comm_ns",
     "compute": "compute_ns",
@@ -206,6 +208,21 @@ def check_collectives(document: dict[str, Any], known: dict[str, Any]) -> list[s
     ]
 
 
+def check_judged(folder: Path, known: dict[str, Any]) -> list[str]:
+    """Return what differs from how a case says that two runs compare: exit code and ratio."""
+    command = [sys.executable, "-m", "ddptrace", "check", str(folder / "current"), "--baseline"]
+    command += [str(folder / "baseline"), "--fail-on", LIMIT_OF_CASES, "--json", "-"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    code = 2 if not known.get("comparable", True) else 0 if known["pass"] else 1
+    if done.returncode != code or not done.stdout:
+        return [f"exit {done.returncode} is not {code}: {done.stderr or done.stdout[:500]!r}"]
+    change = json.loads(done.stdout)["limits"][0]["change_ratio"]
+    wanted = known.get("change_pct")
+    if wanted is not None and (change is None or abs(100 * change - wanted) > TOLERANCE_PERCENT):
+        return [f"change: {change} is not {wanted} %"]
+    return []
+
+
 def check_refused(run: Path, words: str) -> list[str]:
     """Return what is wrong with how a run is refused: one line with these words, and exit 2."""
     command = [sys.executable, "-m", "ddptrace", "report", str(run)]
@@ -214,6 +231,11 @@ def check_refused(run: Path, words: str) -> list[str]:
     if done.returncode == 2 and one_line and words in done.stderr:
         return []
     return [f"exit {done.returncode}, stderr {done.stderr!r}"]
+
+
+def is_judged(known: dict[str, Any]) -> bool:
+    """Tell whether a case says how one run stands against another one."""
+    return "pass" in known or known.get("comparable") is False
 
 
 def has_figures(known: dict[str, Any]) -> bool:
@@ -233,8 +255,13 @@ def main(shared: Path) -> int:
         outcomes[f"traces/{name}"] = check_set(folder, known, label)
     for path in sorted((shared / "cases").glob("*/expected.json")):
         known = json.loads(path.read_text(encoding="utf-8"))
-        landed = has_figures(known)
-        outcomes[f"cases/{path.parent.name}"] = check_case(path.parent, known) if landed else None
+        outcomes[f"cases/{path.parent.name}"] = (
+            check_judged(path.parent, known)
+            if is_judged(known)
+            else check_case(path.parent, known)
+            if has_figures(known)
+            else None
+        )
     for name, words in REFUSED.items():
         outcomes[name] = check_refused(shared / name, words)
     for name, wrong in outcomes.items():

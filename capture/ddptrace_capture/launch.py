@@ -80,7 +80,12 @@ def _conclude(
     options: Options, records: Sequence[Mapping[str, Any]], code: int, why_nothing: str
 ) -> int:
     folder = Path(options.output)
-    recorded = [record for record in records if _files(record, folder)]
+    is_timed = options.profiler == "none"
+    recorded = [
+        record
+        for record in records
+        if (record["unprofiled"] if is_timed else _files(record, folder))
+    ]
     if not recorded:
         _say(f"nothing was recorded: {why_nothing}")
         return code or NOTHING_RECORDED
@@ -88,8 +93,20 @@ def _conclude(
         problem = manifest.problem(record, folder, code)
         if problem:
             _say(f"rank {record['rank']['rank']}: {problem}")
-    _say(f"recorded {_summary(recorded)}; next: ddptrace report {shlex.quote(options.output)}")
+    if is_timed:
+        _say(_timed_summary(recorded, options.output))
+    else:
+        _say(f"recorded {_summary(recorded)}; next: ddptrace report {shlex.quote(options.output)}")
     return code
+
+
+def _timed_summary(timed: Sequence[Mapping[str, Any]], output: str) -> str:
+    step_ns = [record["unprofiled"]["step_ns"] for record in timed]
+    return (
+        f"timed {_steps(min(map(len, step_ns)))} of {len(timed)} of {timed[0]['world_size']} "
+        f"ranks, {_typical_ms(step_ns):.2f} ms a step; next: ddptrace check "
+        f"{shlex.quote(output)} --save-baseline FILE, or --baseline FILE"
+    )
 
 
 def _files(record: Mapping[str, Any], folder: Path) -> list[Path]:
@@ -178,10 +195,11 @@ def _too_short(options: Options, records: Sequence[Mapping[str, Any]]) -> str:
     first = max(record["first_recorded"] for record in records)
     if seen > first:
         return str(records[0]["problem"] or "the job ended while it was being recorded")
+    what = "timing" if options.profiler == "none" else "the recording"
     warmup = max(min(options.warmup, seen // 3), 1)
     timed = max(min(options.timed, (seen - warmup - 2) // 2), 0)
     advice = f"; try --warmup {warmup} --timed {timed}" if seen - warmup - timed > 1 else ""
-    return f"the job made {_steps(seen)}, and the recording would have begun after {first}{advice}"
+    return f"the job made {_steps(seen)}, and {what} would have begun after {first}{advice}"
 
 
 def _say(message: str) -> None:

@@ -106,7 +106,7 @@ def _rank(record: Mapping[str, Any], folder: Path, exit_code: int) -> dict[str, 
 
 def problem(record: Mapping[str, Any], folder: Path, exit_code: int) -> str | None:
     """Return why a rank has no recording, or no whole one; None when it has."""
-    if record["problem"] or record["status"] == "not_chosen":
+    if record["problem"] or record["status"] in ("not_chosen", "timed"):
         return record["problem"]  # type: ignore[no-any-return]
     if record["status"] == "incomplete":
         return (

@@ -13,11 +13,13 @@ from ddptrace_capture.errors import CaptureError
 VARIABLE = "DDPTRACE_CAPTURE"
 """The environment variable that carries the options into the ranks, as JSON."""
 
-Profiler: TypeAlias = Literal["torch", "nsys", "both"]
+Profiler: TypeAlias = Literal["torch", "nsys", "both", "none"]
 
 FEW_STEPS = 11
 """DDP's logger synchronises with the GPU in iterations 2 to 11, so a warm-up covers these."""
 TIMED_STEPS = 10
+TIMED_ALONE = 50
+"""Without a recording the times are all there is, and a change of some percent takes so many."""
 RECORDED_STEPS = 3
 _MOST_DIGITS = 6
 
@@ -99,7 +101,7 @@ def parse(words: Sequence[str]) -> Request:
         output=given.output,
         profiler=given.profiler,
         warmup=warmup,
-        timed=_timed(given.timed, given.warmup),
+        timed=_timed(given.profiler, given.timed, given.warmup),
         steps=given.steps,
         ranks=given.ranks,
         step_mark=given.step_mark,
@@ -121,10 +123,14 @@ def parse(words: Sequence[str]) -> Request:
     return Request(options, command, given.force, tuple(given.scrub or ()))
 
 
-def _timed(asked: int | None, warmup: int | None) -> int:
+def _timed(profiler: str, asked: int | None, warmup: int | None) -> int:
     """Return how many steps are timed: a warm-up that was shortened is the sign of a short job."""
+    if asked == 0 and profiler == "none":
+        raise CaptureError("--profiler none --timed 0: nothing would be left to do")
     if asked is not None:
         return asked
+    if profiler == "none":
+        return TIMED_ALONE
     return TIMED_STEPS if warmup is None else min(TIMED_STEPS, max(warmup, 2))
 
 
@@ -169,10 +175,10 @@ def parser() -> argparse.ArgumentParser:
     add("--force", action="store_true", help="overwrite an earlier recording in DIR")
     add(
         "--profiler",
-        choices=("torch", "nsys", "both"),
+        choices=("torch", "nsys", "both", "none"),
         default="torch",
         help="torch.profiler, Nsight Systems, or both in two runs one after the other, since CUPTI "
-        "serves one tool a process (default: %(default)s)",
+        "serves one tool a process; none only times steps (default: %(default)s)",
     )
     add(
         "--warmup",
@@ -187,7 +193,7 @@ def parser() -> argparse.ArgumentParser:
         default=None,
         metavar="N",
         help=f"steps to time without the profiler (default: {TIMED_STEPS}; fewer with --warmup "
-        f"below that)",
+        f"below that; {TIMED_ALONE} with --profiler none)",
     )
     add(
         "--steps",

@@ -98,13 +98,18 @@ class Recorder:
         self._rank, self._pid = rank, os.getpid()
         self._versions = versions()
         self._chosen = self._options.wants(rank.rank, rank.local_rank)
-        two_parts = self._options.profiler == "torch" and rank.cuda
-        self._phases = plan(self._options, ("figures", "full") if two_parts else ("full",))
+        self._phases = plan(self._options, self._parts_of(rank))
         atexit.register(self._at_exit)
         # A process that multiprocessing forked leaves without running atexit.
         Finalize(None, self._at_exit, exitpriority=100)
         self._save("incomplete", None)
         return True
+
+    def _parts_of(self, rank: Rank) -> tuple[Part, ...]:
+        if self._options.profiler == "none":
+            return ()
+        two_parts = self._options.profiler == "torch" and rank.cuda
+        return ("figures", "full") if two_parts else ("full",)
 
     def _phase_of(self, step: int) -> Phase:
         return next(phase for phase in self._phases if step < phase.end)
@@ -168,7 +173,8 @@ class Recorder:
     def _finish(self) -> None:
         self._close()
         self._ddp = ddp_modules()
-        self._save("recorded" if self._chosen else "not_chosen", None)
+        whole = "timed" if self._options.profiler == "none" else "recorded"
+        self._save(whole if self._chosen else "not_chosen", None)
 
     def _close(self) -> None:
         """Leave nothing behind in torch."""

@@ -48,5 +48,6 @@ def plan(options: Options, parts: tuple[Part, ...]) -> tuple[Phase, ...]:
 
 
 def first_recorded(phases: tuple[Phase, ...]) -> int:
-    """Return the step with which the first recording begins."""
-    return next(phase.first for phase in phases if phase.kind == "record")
+    """Return the step with which the first recording begins; of no recording, the first timed."""
+    by_kind = {phase.kind: phase.first for phase in reversed(phases)}
+    return by_kind.get("record", by_kind.get("timed", phases[-1].end))

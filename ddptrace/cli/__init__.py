@@ -10,6 +10,7 @@ import typer
 
 from ddptrace import __version__
 from ddptrace.cli.capture import PassOn, capture, doctor
+from ddptrace.cli.check import check
 from ddptrace.cli.compare import compare
 from ddptrace.cli.explain import explain
 from ddptrace.cli.export import export
@@ -31,6 +32,7 @@ app.command("capture", cls=PassOn)(capture)
 app.command("report")(report)
 app.command("explain")(explain)
 app.command("compare")(compare)
+app.command("check")(check)
 app.command("whatif")(whatif)
 app.command("simulate")(simulate)
 app.command("export")(export)

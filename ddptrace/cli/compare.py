@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ddptrace.cli.inputs import CommKernel, Jobs, Ranks, StepRange, read
+from ddptrace.cli.saved import saved_report
 from ddptrace.cli.terminal import stdout_destination, write
-from ddptrace.errors import RunError, SavedReportError, UsageError
+from ddptrace.errors import SavedReportError, UsageError
 
 if TYPE_CHECKING:
     from ddptrace.report import Report  # numpy behind it would slow `--help` down
 
 _WHAT = "A run's folder, a trace file, a glob pattern in quotes, or a report that --json saved."
-
-_GZIP = b"\x1f\x8b"
 
 
 def compare(
@@ -52,7 +50,7 @@ def compare(
         except SavedReportError as found:
             if Path(place).is_dir():
                 raise  # a run was meant
-            return _saved(Path(found.path), given)
+            return saved_report(Path(found.path), given)
         return analyze(run)
 
     found = side_by_side(report_of(a), report_of(b)).named(a, b)
@@ -68,16 +66,3 @@ def _check_output(output: str | None, inputs: tuple[str, str]) -> None:
         return
     if Path(str(output)).resolve() in [Path(one).resolve() for one in inputs]:
         raise UsageError(f"--json {output}: is one of the two to compare; give another name")
-
-
-def _saved(path: Path, given: list[str]) -> Report:
-    """Return a saved report; RunError when the file is none, or of another version."""
-    from ddptrace.report import from_json
-
-    if given:
-        raise UsageError(f"{given[0]}: {path} is a saved report, which stays as it was made")
-    try:
-        data = path.read_bytes()
-        return from_json((gzip.decompress(data) if data.startswith(_GZIP) else data).decode())
-    except (RunError, UnicodeDecodeError) as error:
-        raise RunError(f"{path}: {error}") from error

@@ -52,14 +52,14 @@ def _against(a: Report, b: Report) -> Iterator[tuple[str, str]]:
             f"A's figures come from {figures_from(a)}, B's from {figures_from(b)}, which slow a "
             "step differently",
         )
-    elif (on := (_switches(a), _switches(b)))[0] != on[1]:
+    elif (on := (slow_switches(a), slow_switches(b)))[0] != on[1]:
         yield (
             "other_options",
             f"A was recorded with {on[0]}, B with {on[1]}",
         )
 
 
-def _switches(report: Report) -> str:
+def slow_switches(report: Report) -> str:
     """Return which of the options that slow the host were on in the steps of the figures."""
     told = report.run.settings
     if told is None or figures_part(report.run.parts) == "figures":

@@ -77,7 +77,7 @@ def _topics(report: Report) -> dict[str, Facts]:
             }
         ),
         "command": {} if told is None else _known({"command": told.command or None}),
-        "versions": {_version_of(name, word): word for name, word in run.versions.items()},
+        "versions": {version_of(name, word): word for name, word in run.versions.items()},
         "ddp": _ddp(report),
         "buckets": _buckets(report),
         "recording": _recording(report),
@@ -90,7 +90,7 @@ def _known(facts: Facts) -> Facts:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _version_of(name: str, word: str) -> str:
+def version_of(name: str, word: str) -> str:
     """Return what a version is of: of the driver some files tell only which CUDA it can run."""
     major = word.split(".")[0]
     is_cuda = name == "driver" and major.isdecimal() and int(major) < _FIRST_DRIVER

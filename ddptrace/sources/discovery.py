@@ -167,6 +167,12 @@ def _nothing_in(paths: Sequence[Path]) -> str:
     if any(reasons.values()):
         said = "; ".join(f"rank {rank}: {reason}" for rank, reason in reasons.items() if reason)
         return f"{folder}: no rank was recorded: {said}"
+    ranks = () if told is None else told.ranks
+    if any(each.unprofiled for each in ranks) and not any(each.files for each in ranks):
+        return (
+            f"{folder}: its steps were timed and not recorded, which is enough for ddptrace check; "
+            "record some with ddptrace capture"
+        )
     return (
         f"{folder}: no traces here (.json, .json.gz, or .sqlite of Nsight Systems); export one a "
         "rank with torch.profiler's export_chrome_trace(f'rank{rank}.json.gz')"

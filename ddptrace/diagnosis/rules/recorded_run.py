@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -53,13 +53,10 @@ def cold_steps(basis: Basis) -> Iterator[Finding]:
     """
     longest = longest_by_step(step.causes.row for step in basis.steps)
     times = {step: row.step_ns or 0 for step, row in sorted(longest.items())}
-    limit_ns = round(COLD_RATIO * (middle(times.values()) or 0))
-    slow = [step for step, step_ns in times.items() if step_ns >= limit_ns]
-    if not slow or len(slow) > COLD_PART * len(times):
+    slow, limit_ns = unlike_others(times)
+    if not slow:
         return
     is_first = slow == list(times)[: len(slow)]
-    if not is_first and len(slow) > 1:
-        return
     yield Finding(
         code="cold_steps",
         cost_ns=None,
@@ -72,6 +69,18 @@ def cold_steps(basis: Basis) -> Iterator[Finding]:
             else "look for a checkpoint, an evaluation, garbage collection or another job"
         ),
     )
+
+
+def unlike_others(times: Mapping[int, int]) -> tuple[list[int], int]:
+    """Return the steps that take much longer than the others, and the ns from which on one does.
+
+    They are the first ones or a single one. Where more of them are long, the job does more there.
+    """
+    limit_ns = round(COLD_RATIO * (middle(times.values()) or 0))
+    slow = [step for step, step_ns in times.items() if step_ns >= limit_ns]
+    is_first = slow == list(times)[: len(slow)]
+    is_exception = len(slow) <= COLD_PART * len(times) and (is_first or len(slow) == 1)
+    return (slow if is_exception else []), limit_ns
 
 
 def ddp_logger_disagrees(basis: Basis) -> Iterator[Finding]:

@@ -1,0 +1,113 @@
+"""`ddptrace check`: fail when a run became slower than its baseline."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ddptrace.cli.check_inputs import Reading, all_figures, baseline_figures
+from ddptrace.cli.inputs import CommKernel, Jobs, Ranks, StepRange
+from ddptrace.cli.terminal import stdout_destination, write
+from ddptrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from ddptrace.check.figures import RunFigures  # numpy behind it would slow `--help` down
+    from ddptrace.check.judge import Rules
+
+_RUN = (
+    "The run: its folder, a trace, a glob pattern in quotes, or a report that --json saved. "
+    "Several are runs of the same job."
+)
+_BASELINE = "What it is held against: a saved baseline, or whatever RUN may be. May be repeated."
+_FAIL_ON = (
+    "A limit, such as step:5% or exposed_comm@0:20%,min=1ms. May be repeated "
+    "(default: step:3%,min=50us)."
+)
+
+
+def check(
+    runs: Annotated[list[str] | None, typer.Argument(metavar="RUN...", help=_RUN)] = None,
+    baseline: Annotated[list[str] | None, typer.Option(metavar="FILE", help=_BASELINE)] = None,
+    fail_on: Annotated[list[str] | None, typer.Option(metavar="LIMIT", help=_FAIL_ON)] = None,
+    save_baseline: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Save the run as a baseline, if it passes.")
+    ] = None,
+    steps: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CSV", help="In the place of RUN: step times alone, in a CSV file."),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAMES", help="What may be unlike, such as gpu,torch_version."),
+    ] = None,
+    inconclusive: Annotated[
+        str,
+        typer.Option(metavar="error|pass|fail", help="Exit with 2, 0 or 1 when it may be chance."),
+    ] = "error",
+    power: Annotated[
+        bool, typer.Option("--power", help="Say what growth a number of steps can show.")
+    ] = False,
+    json: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the result as JSON; - for stdout.")
+    ] = None,
+    ranks: Ranks = None,
+    comm_kernel: CommKernel = None,
+    step_range: StepRange = None,
+    jobs: Jobs = None,
+) -> None:
+    """Fail when a run became slower than its baseline, never on noise, and say which part grew.
+
+    Exit codes: 0 passed, 1 a change of more than a limit, 2 could not tell.
+    """
+    from ddptrace.check.judge import check as judge
+    from ddptrace.check.result import to_json
+    from ddptrace.outputs.check import render
+
+    rules = _rules(fail_on, allow, inconclusive, power=power)
+    reading = Reading(ranks, comm_kernel, step_range, jobs)
+    places = [*(runs or []), *(steps or [])]
+    if not places:
+        raise UsageError("give the RUN to check, or --steps with a CSV file of its step times")
+    if not baseline and save_baseline is None:
+        raise UsageError(
+            "give --baseline with what to hold the run against, or --save-baseline to begin"
+        )
+    held_against = baseline_figures(baseline or [], reading)
+    current = all_figures(places, reading)
+    code = 0
+    if baseline:
+        result = judge(held_against, current, rules)
+        code = result.exit_code
+        if json is not None:
+            write(json, to_json(result))
+        if json != "-":
+            write("-", render(result, stdout_destination()))
+    if save_baseline is not None and code == 0:
+        _save(current, Path(save_baseline))
+    raise typer.Exit(code)
+
+
+def _rules(
+    fail_on: list[str] | None, allow: list[str] | None, inconclusive: str, *, power: bool
+) -> Rules:
+    from ddptrace.check.judge import Rules, on_inconclusive
+    from ddptrace.check.limits import DEFAULT, parse
+
+    return Rules(
+        limits=tuple(map(parse, fail_on or [DEFAULT])),
+        allowed=frozenset(
+            name.strip() for names in allow or () for name in names.split(",") if name.strip()
+        ),
+        inconclusive=on_inconclusive(inconclusive),
+        power=power,
+    )
+
+
+def _save(runs: list[RunFigures], path: Path) -> None:
+    from ddptrace.check.baseline import Baseline, save
+
+    save(Baseline(runs), path)
+    sys.stderr.write(f"saved the baseline {path}\n")
