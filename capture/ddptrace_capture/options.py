@@ -123,13 +123,13 @@ def no_command(name: str) -> CaptureError:
     )
 
 
-def options_of(given: argparse.Namespace, timed_usually: int = TIMED_STEPS) -> Options:
+def options_of(given: argparse.Namespace) -> Options:
     """Return the options that parsed words ask for; CaptureError when they make no sense."""
     options = Options(
         output=given.output,
         profiler=given.profiler,
         warmup=FEW_STEPS if given.warmup is None else given.warmup,
-        timed=_timed(given, timed_usually),
+        timed=_timed(given),
         steps=given.steps,
         ranks=given.ranks,
         step_mark=given.step_mark,
@@ -148,7 +148,7 @@ def options_of(given: argparse.Namespace, timed_usually: int = TIMED_STEPS) -> O
     return options
 
 
-def _timed(given: argparse.Namespace, usually: int) -> int:
+def _timed(given: argparse.Namespace) -> int:
     """Return how many steps are timed: a warm-up that was shortened is the sign of a short job."""
     if given.timed == 0 and given.profiler == "none":
         raise CaptureError("--profiler none --timed 0: nothing would be left to do")
@@ -156,7 +156,7 @@ def _timed(given: argparse.Namespace, usually: int) -> int:
         return int(given.timed)
     if given.profiler == "none":
         return TIMED_ALONE
-    return usually if given.warmup is None else min(usually, max(given.warmup, 2))
+    return TIMED_STEPS if given.warmup is None else min(TIMED_STEPS, max(given.warmup, 2))
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -202,7 +202,8 @@ def parser() -> argparse.ArgumentParser:
         epilog="Exit code: the command's own; 2 when that is 0 and nothing was recorded.",
         allow_abbrev=False,
     )
-    add_recording_options(found, folder="ddptrace-run", timed=TIMED_STEPS)
+    usual = f"{TIMED_STEPS}; fewer with --warmup below that; {TIMED_ALONE} with --profiler none"
+    add_recording_options(found, folder="ddptrace-run", timed=usual)
     add = found.add_argument
     add(
         "--profiler",
@@ -234,7 +235,7 @@ def parser() -> argparse.ArgumentParser:
     return found
 
 
-def add_recording_options(found: argparse.ArgumentParser, *, folder: str, timed: int) -> None:
+def add_recording_options(found: argparse.ArgumentParser, *, folder: str, timed: str) -> None:
     """Add what every command has that records a job."""
     add = found.add_argument
     add(
@@ -257,8 +258,7 @@ def add_recording_options(found: argparse.ArgumentParser, *, folder: str, timed:
         type=_count,
         default=None,
         metavar="N",
-        help=f"steps to time without the profiler (default: {timed}; fewer with --warmup "
-        f"below that; {TIMED_ALONE} with --profiler none)",
+        help=f"steps to time without the profiler (default: {timed})",
     )
     add(
         "--steps",

@@ -19,6 +19,7 @@ from ddptrace_capture.sweep_options import SweepRequest, parse
 
 DEFAULT_CAP_MB = 25.0
 INTERRUPTED = 130
+_FEWEST_RANKS = 2
 _OWN = Planned(None, 1)
 
 
@@ -51,6 +52,8 @@ def _sweep(request: SweepRequest, state: State) -> int:
                 return ended.code
         if planned == _OWN:
             _look_at_own(request, state)
+        if state.problem is not None:
+            raise CaptureError(state.problem)
     return code
 
 
@@ -83,7 +86,9 @@ def _run(request: SweepRequest, state: State, planned: Planned) -> child.Ended:
     state.note(planned, started_ns, ended.code, problem)
     if problem is not None:
         say(f"sweep: {planned}: {problem}")
-    return ended if ended.code or problem is None else replace(ended, code=launch.NOTHING_RECORDED)
+    if ended.code or problem is None:
+        return ended
+    return replace(ended, code=INTERRUPTED if ended.interrupted else launch.NOTHING_RECORDED)
 
 
 def _problem(options: Options, ended: child.Ended) -> str | None:
@@ -100,20 +105,22 @@ def _problem(options: Options, ended: child.Ended) -> str | None:
     wanted = options.bucket_cap_mb
     set_to = {model["set_bucket_cap_mb"] for rank in told["ranks"] for model in rank["ddp"]}
     if wanted is not None and set_to != {wanted}:
-        return "the cap could not be set: the model was made before torch was imported as a whole"
+        return "the cap could not be set on every DDP model of every rank"
     return None
 
 
 def _look_at_own(request: SweepRequest, state: State) -> None:
-    """Note the script's own cap; CaptureError when a cap means nothing to the job."""
-    told = _manifest(state.path.parent / _OWN.folder)
-    models = [model for rank in (told or {}).get("ranks", ()) for model in rank["ddp"]]
-    if told is not None and not models:
-        raise CaptureError(
-            "the job has no DistributedDataParallel model, so there is no bucket cap to sweep"
+    """Note the script's own cap, or why a cap means nothing to the job."""
+    told = _manifest(state.path.parent / _OWN.folder) if state.is_done(_OWN) else None
+    if told is None:
+        return
+    models = [model for rank in told["ranks"] for model in rank["ddp"]]
+    if not models:
+        state.problem = (
+            "the job has no DistributedDataParallel model, so that there is no bucket cap to sweep"
         )
-    if told is not None and (told["world_size"] or 1) < 2:
-        raise CaptureError("the job has one rank, which sends no gradients: no cap is to be found")
+    elif (told["world_size"] or 1) < _FEWEST_RANKS:
+        state.problem = "the job has one rank, which sends no gradients: no cap changes anything"
     state.own_cap_mb = _own_cap(models, request.caps_mb)
     state.save()
 

@@ -46,13 +46,14 @@ class State:
     """What `sweep.json` holds; `runs` are entries by folder, as docs/formats.md has them.
 
     `own_cap_mb` is the cap of `--bucket-cap-mb` that the script has anyway, None if it is not
-    among them or not known yet.
+    among them or not known yet. `problem` says why no cap is to be found at all.
     """
 
     path: Path
     request: dict[str, Any]
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
     own_cap_mb: float | None = None
+    problem: str | None = None
 
     def is_done(self, planned: Planned) -> bool:
         """Tell whether a run was made, and what it left is still there."""
@@ -78,6 +79,7 @@ class State:
             KEY: VERSION,
             **self.request,
             "own_cap_mb": self.own_cap_mb,
+            "problem": self.problem,
             "runs": list(self.runs.values()),
         }
         try:

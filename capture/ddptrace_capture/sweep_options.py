@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ddptrace_capture.errors import CaptureError
 from ddptrace_capture.options import (
     TIMED_IN_SWEEP,
     OneLineParser,
@@ -19,6 +20,7 @@ from ddptrace_capture.options import (
 )
 
 FOLDER = "ddptrace-sweep"
+FEWEST_TIMED = 5
 _MOST_CAPS = 100
 _MOST_REPEATS = 100
 _OF_ONE_RUN = ("output", "bucket_cap_mb", "check_replicas", "nsys_each_rank")
@@ -53,9 +55,14 @@ def parse(words: Sequence[str]) -> SweepRequest:
     if not command:
         raise no_command("sweep --bucket-cap-mb 1,25,100")
     given.stop_after = not given.whole_job
+    given.timed = TIMED_IN_SWEEP if given.timed is None else given.timed
+    if given.timed < FEWEST_TIMED:
+        raise CaptureError(
+            f"--timed {given.timed}: a sweep compares timed steps; {FEWEST_TIMED} are the least"
+        )
     given.bucket_cap_mb, given.check_replicas, caps_mb = None, True, given.bucket_cap_mb
     return SweepRequest(
-        options=options_of(given, TIMED_IN_SWEEP),
+        options=options_of(given),
         command=command,
         caps_mb=caps_mb,
         repeat=given.repeat,
@@ -112,5 +119,5 @@ def parser() -> argparse.ArgumentParser:
         default="torch",
         help="torch.profiler or Nsight Systems; none only times steps (default: %(default)s)",
     )
-    add_recording_options(found, folder=FOLDER, timed=TIMED_IN_SWEEP)
+    add_recording_options(found, folder=FOLDER, timed=str(TIMED_IN_SWEEP))
     return found

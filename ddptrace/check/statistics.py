@@ -57,11 +57,15 @@ def middle(runs: Runs) -> int:
     return int(statistics.median(int(statistics.median(run)) for run in runs))
 
 
-def interval(baseline: Runs, current: Runs) -> Interval:
-    """Return where the change of the median lies."""
+def interval(baseline: Runs, current: Runs, others: Sequence[Runs] = ()) -> Interval:
+    """Return where the change of the median lies.
+
+    `others` are runs of further configurations: how much those of one differ says how much runs of
+    this job differ at all.
+    """
     first, second = middle(baseline), middle(current)
-    by_ratio = min(min(run) for run in (*baseline, *current)) > 0
-    reach = _reach(*_spreads(baseline, current, by_ratio=by_ratio))
+    by_ratio = min(min(run) for runs in (baseline, current, *others) for run in runs) > 0
+    reach = _reach(*_spreads(baseline, current, others, by_ratio=by_ratio))
     change = math.log(second / first) if by_ratio else second - first
     low, high = change - reach, change + reach
     if len(baseline) == len(current) == 1:
@@ -130,9 +134,14 @@ def _detectable(spreads: tuple[Spread, Spread], limit: float) -> float:
     return math.expm1(max(_reach(*spreads), math.log1p(limit)) + _POWER_Z * error)
 
 
-def _spreads(baseline: Runs, current: Runs, *, by_ratio: bool) -> tuple[Spread, Spread]:
+def _spreads(
+    baseline: Runs, current: Runs, others: Sequence[Runs] = (), *, by_ratio: bool
+) -> tuple[Spread, Spread]:
     scale: Callable[[Floats], Floats] = np.log if by_ratio else np.asarray
-    sides = [[scale(np.asarray(run, np.float64)) for run in runs] for runs in (baseline, current)]
+    sides = [
+        [scale(np.asarray(run, np.float64)) for run in runs]
+        for runs in (baseline, current, *others)
+    ]
     between = _between(sides)
     return _spread(sides[0], between), _spread(sides[1], between)
 

@@ -17,6 +17,7 @@ from ddptrace.cli.export import export
 from ddptrace.cli.merge import merge
 from ddptrace.cli.report import report
 from ddptrace.cli.simulate import simulate
+from ddptrace.cli.sweep import sweep
 from ddptrace.cli.whatif import whatif
 from ddptrace.errors import DdptraceError
 
@@ -35,6 +36,7 @@ app.command("compare")(compare)
 app.command("check")(check)
 app.command("whatif")(whatif)
 app.command("simulate")(simulate)
+app.command("sweep", cls=PassOn)(sweep)
 app.command("export")(export)
 app.command("merge")(merge)
 app.command("doctor", cls=PassOn)(doctor)
