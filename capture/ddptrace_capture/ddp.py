@@ -19,6 +19,7 @@ _NOTE = (
     "they are not the union of intervals and agree with no figure of the report"
 )
 _MIB = 1 << 20
+_MOST_DIGITS = 9
 _DEFAULT_CAP_BYTES = 25 * _MIB
 _FLAGS = ("find_unused_parameters", "static_graph", "gradient_as_bucket_view")
 
@@ -50,12 +51,19 @@ def _caps(module: Any, cap: BucketCap | None) -> dict[str, Any]:  # noqa: ANN401
         return {"asked_bucket_cap_mb": cap.asked[module], "set_bucket_cap_mb": cap.cap_mb}
     several = getattr(module, "bucket_bytes_cap_list", None)
     if several:
-        return {"asked_bucket_cap_mb": [each / _MIB for each in several], "set_bucket_cap_mb": None}
+        return {"asked_bucket_cap_mb": [*map(_cap_mb, several)], "set_bucket_cap_mb": None}
     cap_bytes = getattr(module, "bucket_bytes_cap", None)
     # PyTorch before 2.4 does not tell its default from the same cap, and treats them alike.
     is_default = getattr(module, "bucket_bytes_cap_default", cap_bytes == _DEFAULT_CAP_BYTES)
-    asked = None if cap_bytes is None or is_default else cap_bytes / _MIB
+    asked = None if cap_bytes is None or is_default else _cap_mb(cap_bytes)
     return {"asked_bucket_cap_mb": asked, "set_bucket_cap_mb": None}
+
+
+def _cap_mb(cap_bytes: int) -> float:
+    """Return the shortest number of MiB that makes so many bytes: PyTorch rounds them down."""
+    exact = cap_bytes / _MIB
+    shorter = (round(exact, digits) for digits in range(_MOST_DIGITS))
+    return next((cap for cap in shorter if int(cap * _MIB) == cap_bytes), exact)
 
 
 def _about(module: Any, told: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - torch's module

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from ddptrace.check.figures import STEP, longest
 from ddptrace.check.measured import timed_series
-from ddptrace.errors import RunError
+from ddptrace.errors import DdptraceError
 from ddptrace.metrics.bucket_summary import bucket_facts
 from ddptrace.metrics.measured import Measured
 from ddptrace.model import DdpModule, Manifest, Replicas, Run
@@ -18,7 +18,7 @@ from ddptrace.sweep.folder import MadeRun, SweepFile
 from ddptrace.whatif.packing import DEFAULT_CAP_MB
 
 Read: TypeAlias = Callable[[Path], Run]
-"""Reads the recordings in a folder; RunError where there are none that can be used."""
+"""Reads the recordings in a folder; DdptraceError where there are none that can be used."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +125,7 @@ def _recorded(
         return None
     try:
         return Measured.of(read(folder / first[0].folder))
-    except RunError as error:
+    except DdptraceError as error:
         notes.append(f"{first[0].folder}: {error}")
         return None
 
