@@ -19,10 +19,13 @@ def steps(median_ms, count=40, spread=0.004, seed=0):
     return [round(each) for each in found]
 
 
-def timed(folder: Path, times, *, asked=None, set_to=None, equal=True, files=(), **facts):
+def timed(folder: Path, times, *, asked=None, set_to=None, equal=True, files=(), sizes=(), **facts):
     """Write the manifest of a run of two ranks; `times` are a list, or one for each rank."""
     of_ranks = times if isinstance(times[0], list) else [times, times]
-    model = {"module": "Net", "asked_bucket_cap_mb": asked, "set_bucket_cap_mb": set_to}
+    model = {
+        "module": "Net", "asked_bucket_cap_mb": asked, "set_bucket_cap_mb": set_to,
+        "rebuilt_bucket_bytes": [*sizes],
+    }  # fmt: skip
     ranks = [
         {
             "rank": rank, "device": "H200", "status": "recorded", "ddp": [model],

@@ -57,18 +57,18 @@ def middle(runs: Runs) -> int:
     return int(statistics.median(int(statistics.median(run)) for run in runs))
 
 
-def interval(baseline: Runs, current: Runs, others: Sequence[Runs] = ()) -> Interval:
+def interval(baseline: Runs, current: Runs, alike: Sequence[Runs] | None = None) -> Interval:
     """Return where the change of the median lies.
 
-    `others` are runs of further configurations: how much those of one differ says how much runs of
-    this job differ at all.
+    How much runs of one thing differ is told by the runs of each side, or where `alike` is given by
+    those: lists of runs that do the same.
     """
     first, second = middle(baseline), middle(current)
-    by_ratio = min(min(run) for runs in (baseline, current, *others) for run in runs) > 0
-    reach = _reach(*_spreads(baseline, current, others, by_ratio=by_ratio))
+    by_ratio = min(min(run) for side in (baseline, current, *(alike or ())) for run in side) > 0
+    reach = _reach(*_spreads(baseline, current, alike, by_ratio=by_ratio))
     change = math.log(second / first) if by_ratio else second - first
     low, high = change - reach, change + reach
-    if len(baseline) == len(current) == 1:
+    if all(len(runs) == 1 for runs in (baseline, current, *(alike or ()))):
         least, most = _outermost(baseline[0], current[0], by_ratio=by_ratio)
         low, high = min(max(low, least), change), max(min(high, most), change)
     if not by_ratio:
@@ -135,14 +135,15 @@ def _detectable(spreads: tuple[Spread, Spread], limit: float) -> float:
 
 
 def _spreads(
-    baseline: Runs, current: Runs, others: Sequence[Runs] = (), *, by_ratio: bool
+    baseline: Runs, current: Runs, alike: Sequence[Runs] | None = None, *, by_ratio: bool
 ) -> tuple[Spread, Spread]:
     scale: Callable[[Floats], Floats] = np.log if by_ratio else np.asarray
-    sides = [
-        [scale(np.asarray(run, np.float64)) for run in runs]
-        for runs in (baseline, current, *others)
-    ]
-    between = _between(sides)
+
+    def scaled(sides: Sequence[Runs]) -> list[list[Floats]]:
+        return [[scale(np.asarray(run, np.float64)) for run in runs] for runs in sides]
+
+    sides = scaled((baseline, current))
+    between = _between(sides if alike is None else scaled(alike))
     return _spread(sides[0], between), _spread(sides[1], between)
 
 

@@ -133,19 +133,31 @@ def _notes(told: SweepFile, found: Sequence[Measurement], judged: Judged) -> Ite
         if one.problem is not None:
             yield f"{one.folder}: {one.problem}"
         yield from one.notes
-    if told.missing:
-        yield f"not run yet: {', '.join(told.missing)}; the same command goes on with it"
-    for one in found:
         replicas = one.replicas()
         if replicas.equal is False:
             yield f"{one.folder}: ranks do not train the same model: {replicas.reason}"
+    if told.missing:
+        yield f"not run yet: {', '.join(told.missing)}; the same command goes on with it"
     if any(one.is_own and one.asked_mb is None and one.cap_mb for one in found):
         yield (
             "your script leaves the cap to PyTorch, whose first bucket then has 1 MiB; predictions "
             "are for caps that are set"
         )
-    if judged.is_thin(judged.winner()):
+    yield from _of_chance(found, judged)
+
+
+def _of_chance(found: Sequence[Measurement], judged: Judged) -> Iterator[str]:
+    alike = [one.cap_mb for one in found if judged.is_like_own(one)]
+    if alike:
+        yield f"the same buckets as yours: {_listed(alike)}; what differs there is chance"
+    thin = judged.thin()
+    if thin:
+        percent = f"{100 * NOISE_RATIO:.1f} %"
         yield (
-            f"the gain is less than the {100 * NOISE_RATIO:.1f} % that runs of one job may differ "
-            "by: --repeat 3 tells"
+            f"one run each: {_listed(thin)} differs by less than the {percent} that runs of one "
+            "job may differ by anyway; --repeat 3 tells"
         )
+
+
+def _listed(caps: Sequence[float | None]) -> str:
+    return "bucket_cap_mb=" + ", ".join(f"{cap:g}" for cap in caps if cap is not None)

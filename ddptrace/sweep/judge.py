@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from ddptrace.check.statistics import FEW_STEPS, interval, middle
+from ddptrace.check.statistics import FEW_STEPS, Runs, interval, middle
 from ddptrace.sweep.document import Change, Winner
 from ddptrace.sweep.measure import Measurement
 from ddptrace.whatif.anchor import NOISE_RATIO
@@ -15,27 +16,28 @@ _SURE = "99 %"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judged:
-    """The configurations that count, and how each differs from the script's own."""
+    """The configurations that count.
+
+    `others` may be taken in the place of `own`; `alike` are lists of runs that had the same
+    buckets: what those differ by is no cap's doing.
+    """
 
     own: Measurement | None
     others: Sequence[Measurement]
     measured: Sequence[Measurement]
+    alike: Sequence[Runs]
 
     @classmethod
     def of(cls, found: Sequence[Measurement]) -> Judged:
         """Return what can be compared: enough steps, and replicas no worse than with the own cap.
 
-        A cap with which replicas drift apart is no answer, however fast it is.
+        A cap with which replicas drift apart is no answer, however fast it is; nor is one that
+        packs the same buckets.
         """
         enough = [one for one in found if sum(map(len, one.times)) >= FEW_STEPS]
         own = next((one for one in enough if one.is_own), None)
-        is_split = own is not None and own.replicas().equal is False
-        others = [
-            one
-            for one in enough
-            if one is not own and (is_split or one.replicas().equal is not False)
-        ]
-        return cls(own, others, enough)
+        others = [] if own is None else [one for one in enough if _may_replace(own, one)]
+        return cls(own, others, enough, _alike(enough))
 
     def change(self, one: Measurement) -> Change | None:
         """Return how a configuration differs from the script's own."""
@@ -44,8 +46,7 @@ class Judged:
         return self._between(self.own, one)
 
     def _between(self, first: Measurement, second: Measurement) -> Change:
-        rest = [each.times for each in self.measured if each not in (first, second)]
-        found = interval(first.times, second.times, rest)
+        found = interval(first.times, second.times, self.alike)
         before, after = middle(first.times), middle(second.times)
         return Change(
             ratio=after / before - 1,
@@ -54,21 +55,29 @@ class Judged:
             confidence=found.confidence,
         )
 
+    @property
+    def is_repeated(self) -> bool:
+        """Whether it is known how much runs that do the same differ."""
+        return any(len(runs) > 1 for runs in self.alike)
+
+    def _is_sure(self, change: Change) -> bool:
+        """Tell whether a change is one: beyond what steps, and what runs, may differ by."""
+        is_one = change.high_ratio < 0 or change.low_ratio > 0
+        return is_one and (self.is_repeated or abs(change.ratio) >= NOISE_RATIO)
+
     def winner(self) -> Winner:
         """Return which cap to take."""
         if self.own is None:
             return _unknown("the script's own cap was not measured, so nothing is compared with it")
         if not self.others:
-            return _unknown("no other cap was measured")
+            return _unknown("no other cap with buckets of its own was measured")
         changes = {one.folder: self._between(self.own, one) for one in self.others}
-        faster = [one for one in self.others if changes[one.folder].high_ratio < 0]
+        sure = [one for one in self.others if self._is_sure(changes[one.folder])]
+        faster = [one for one in sure if changes[one.folder].ratio < 0]
+        best = min(faster or self.others, key=lambda one: middle(one.times))
         if faster:
-            best = min(faster, key=lambda one: middle(one.times))
             return self._faster(self.own, best, changes[best.folder])
-        best = min(self.others, key=lambda one: middle(one.times))
-        change = changes[best.folder]
-        slower = all(each.low_ratio > 0 for each in changes.values())
-        return self._keep(self.own, best, change, is_fastest=slower)
+        return self._keep(self.own, best, changes[best.folder], is_fastest=sure == self.others)
 
     def _faster(self, own: Measurement, best: Measurement, change: Change) -> Winner:
         before, after = middle(own.times), middle(best.times)
@@ -109,16 +118,44 @@ class Judged:
         """Return the other caps that may be as fast as the best one."""
         return [
             one.cap_mb
-            for one in self.others
-            if one is not best and one.cap_mb is not None
-            if self._between(best, one).low_ratio <= 0
+            for one in self.measured
+            if one not in (best, self.own) and one.cap_mb is not None
+            if one in self.others or _is_alike(one, best)
+            if not self._is_sure(self._between(best, one))
         ]
 
-    def is_thin(self, winner: Winner) -> bool:
-        """Tell whether a gain is no larger than what runs of one job differ by anyway."""
-        if self.own is None or winner.gain_ns is None or len(self.own.times) > 1:
-            return False
-        return winner.gain_ns < NOISE_RATIO * middle(self.own.times)
+    def is_like_own(self, one: Measurement) -> bool:
+        """Tell whether a cap packs the same buckets as the script's own."""
+        return self.own is not None and one is not self.own and _is_alike(self.own, one)
+
+    def thin(self) -> list[float]:
+        """Return the caps whose change only further runs could tell from none."""
+        if self.own is None or self.is_repeated:
+            return []
+        changes = [(one.cap_mb, self._between(self.own, one)) for one in self.others]
+        return [
+            cap
+            for cap, change in changes
+            if cap is not None and (change.high_ratio < 0 or change.low_ratio > 0)
+            if not self._is_sure(change)
+        ]
+
+
+def _may_replace(own: Measurement, one: Measurement) -> bool:
+    is_sound = own.replicas().equal is False or one.replicas().equal is not False
+    return one is not own and is_sound and not _is_alike(own, one)
+
+
+def _is_alike(one: Measurement, other: Measurement) -> bool:
+    return one.layout is not None and one.layout == other.layout
+
+
+def _alike(found: Sequence[Measurement]) -> list[Runs]:
+    """Return the runs by what they did: with one cap, or with caps that pack the same buckets."""
+    by_layout: dict[Hashable, list[Sequence[int]]] = defaultdict(list)
+    for one in found:
+        by_layout[one.layout or one.folder].extend(one.times)
+    return [*by_layout.values()]
 
 
 def _unknown(sentence: str) -> Winner:

@@ -12,7 +12,7 @@ from ddptrace.check.measured import timed_series
 from ddptrace.errors import DdptraceError
 from ddptrace.metrics.bucket_summary import bucket_facts
 from ddptrace.metrics.measured import Measured
-from ddptrace.model import DdpModule, Manifest, Replicas, Run
+from ddptrace.model import DdpModule, Manifest, RankFacts, Replicas, Run
 from ddptrace.sources.manifest import read_manifests
 from ddptrace.sweep.folder import MadeRun, SweepFile
 from ddptrace.whatif.packing import DEFAULT_CAP_MB
@@ -48,6 +48,13 @@ class Measurement:
         """Why a run of it is missing; None when none is."""
         found = (run.problem or f"exit code {run.exit_code}" for run in self.runs if _failed(run))
         return next(found, None)
+
+    @property
+    def layout(self) -> tuple[tuple[int, ...], ...] | None:
+        """The sizes of the buckets of each model; None where the recorder does not tell them."""
+        ranks = [facts for each in self.manifests[:1] for facts in each.ranks[:1]]
+        sizes = [one.rebuilt_bucket_bytes or one.initial_bucket_bytes for one in _modules(ranks)]
+        return tuple(sizes) if sizes and all(sizes) else None
 
     @property
     def buckets(self) -> int | None:
@@ -135,9 +142,13 @@ def _has_recordings(folder: Path) -> bool:
     return told is not None and any(facts.files for facts in told.ranks)
 
 
+def _modules(ranks: Sequence[RankFacts]) -> list[DdpModule]:
+    return [module for facts in ranks for module in facts.ddp]
+
+
 def _caps(manifests: Sequence[Manifest]) -> tuple[float | list[float] | None, float | None]:
     """Return what the script asked for, and the one cap that was in force if there is one."""
-    modules = [module for each in manifests[:1] for facts in each.ranks for module in facts.ddp]
+    modules = [module for each in manifests[:1] for module in _modules(each.ranks)]
     asked = list(dict.fromkeys(module.asked_bucket_cap_mb for module in modules))
     caps = {cap for module in modules for cap in _in_force(module)}
     in_force = caps.pop() if len(caps) == 1 else None
