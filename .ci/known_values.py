@@ -3,7 +3,8 @@
     python .ci/known_values.py FOLDER
 
 FOLDER has `traces/expected.json` (ns, by set, rank and step), `traces/labels.json` (what a verdict
-may name, what it must find, buckets a step) and `cases/*/expected.json` (µs).
+may name, what it must find, buckets a step), `traces/sweep.json` (the step in ms with other bucket
+caps, which one recording must predict) and `cases/*/expected.json` (µs).
 Prints one line a set, says what has not landed yet, and exits with 1 when a value is wrong.
 """
 
@@ -14,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 TOLERANCE_NS = 2
@@ -40,6 +42,8 @@ REFUSED = {
     "traces/public/refuse/tensorflow.trace.json.gz": "TensorFlow",
     "traces/public/refuse/execution_trace.json.gz": "execution trace",
 }
+SWEPT = ("shm_gpt25", "shm_gpt1000")
+MEDIAN_OFF, WORST_OFF, CHOSEN_OFF = 0.05, 0.10, 0.01
 COLLECTIVES_OF_CASES = "all_reduce|cross_device_reduce"
 
 
@@ -238,6 +242,33 @@ def is_judged(known: dict[str, Any]) -> bool:
     return "pass" in known or known.get("comparable") is False
 
 
+def check_sweep(shared: Path, recording: str) -> list[str]:
+    """Return what one recording predicts wrongly of the measured steps with other bucket caps."""
+    text = (shared / "traces" / "sweep.json").read_text(encoding="utf-8")
+    known = {float(cap): step_ms * 1e6 for cap, step_ms in json.loads(text)["shm"].items()}
+    folder = shared / "traces" / "h200x2-torch" / recording
+    caps = ",".join(f"{cap:g}" for cap in known)
+    command = [sys.executable, "-m", "ddptrace", "whatif", str(folder), "--json", "-"]
+    command += ["--bucket-cap-mb", caps]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return [f"exit {done.returncode}, stderr {done.stderr!r}"]
+    found = json.loads(done.stdout)
+    rows = {one["bucket_cap_mb"]: one for one in found["predictions"]}
+    off = {cap: abs(rows[cap]["step_ns"] / step_ns - 1) for cap, step_ns in known.items()}
+    wrong = [
+        f"cap {cap:g}: {step_ns:.0f} is in no interval"
+        for cap, step_ns in known.items()
+        if not rows[cap]["low_ns"] <= step_ns <= rows[cap]["high_ns"]
+    ]
+    if median(off.values()) > MEDIAN_OFF or max(off.values()) > WORST_OFF:
+        wrong.append(f"off by {median(off.values()):.3f} in the median, {max(off.values()):.3f}")
+    chosen = known[found["best"]["bucket_cap_mb"]] / min(known.values()) - 1
+    if chosen > CHOSEN_OFF:
+        wrong.append(f"the best cap is {found['best']['bucket_cap_mb']}, {chosen:.3f} off the best")
+    return wrong
+
+
 def has_figures(known: dict[str, Any]) -> bool:
     """Tell whether a case states figures of steps, which is what has landed so far."""
     figures = ("ranks", "per_step", "default", "by_process", "pairs", "straggler", "bytes")
@@ -264,6 +295,8 @@ def main(shared: Path) -> int:
         )
     for name, words in REFUSED.items():
         outcomes[name] = check_refused(shared / name, words)
+    for recording in SWEPT:
+        outcomes[f"sweep.json from {recording}"] = check_sweep(shared, recording)
     for name, wrong in outcomes.items():
         print(f"{'not yet' if wrong is None else 'WRONG' if wrong else 'ok':8}{name}")
         for line in wrong or []:

@@ -1,6 +1,7 @@
 """Find out where the step of a PyTorch DDP job goes, from the traces of all its ranks.
 
-`load_run(path)` reads the traces of a run, `analyze(run)` returns its `Report`.
+`load_run(path)` reads the traces of a run, `analyze(run)` returns its `Report`, and
+`predict(run, caps)` the step that it would take with other bucket caps.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["DdptraceError", "Report", "Run", "Trace", "analyze", "load_run"]
+__all__ = ["DdptraceError", "Report", "Run", "Trace", "analyze", "load_run", "predict"]
 
 if TYPE_CHECKING:
     from ddptrace.errors import DdptraceError
     from ddptrace.model import Run, Trace
     from ddptrace.report import Report, analyze
     from ddptrace.sources import load_run
+    from ddptrace.whatif.predict import predict
 
 _HOMES = {
     "DdptraceError": "ddptrace.errors",
@@ -23,6 +25,7 @@ _HOMES = {
     "Trace": "ddptrace.model",
     "analyze": "ddptrace.report",
     "load_run": "ddptrace.sources",
+    "predict": "ddptrace.whatif.predict",
 }
 
 

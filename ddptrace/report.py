@@ -98,7 +98,7 @@ class Report:
 
     run: RunFacts
     steps: list[StepMetrics]
-    collectives: list[Collective]
+    collectives: Sequence[Collective]
     summary: Summary
     diagnosis: Diagnosis
     timeline: Timeline | None
@@ -132,7 +132,6 @@ def report_of(measured: Measured) -> Report:
     run, base, summary, counted = measured.run, measured.base, measured.summary, measured.counted
     if not any(measured.rows):
         raise _no_steps(run)
-    collectives = collective_rows(measured.collected, measured.buckets, base)
     whatif = predicted(measured)
     steps = [
         _moved(row, int(base.shift_ns(rank, number, np.array(row.start_ns))))
@@ -142,7 +141,7 @@ def report_of(measured: Measured) -> Report:
     return Report(
         run=_facts(measured),
         steps=sorted(steps, key=lambda row: (row.rank, row.start_ns)),
-        collectives=collectives,
+        collectives=collective_rows(measured.collected, measured.buckets, base),
         summary=summary,
         diagnosis=diagnose(measured, whatif),
         timeline=Timeline(
@@ -153,7 +152,7 @@ def report_of(measured: Measured) -> Report:
         ),
         whatif=whatif,
         stragglers=measured.stragglers,
-        buckets=bucket_list(measured.buckets, collectives, {row.step for row in counted}),
+        buckets=bucket_list(measured.buckets, measured.collected, {row.step for row in counted}),
     )
 
 
@@ -164,7 +163,7 @@ def _moved(row: StepMetrics, shift_ns: int) -> StepMetrics:
 def to_json(report: Report, *, timeline: bool = False) -> str:
     """Return the report as JSON, without its timeline unless that is asked for."""
     kept = report if timeline else replace(report, timeline=None)
-    built = msgspec.to_builtins(kept, enc_hook=list)  # the only other type is Spans
+    built = msgspec.to_builtins(kept, enc_hook=list)  # of Spans and Collectives
     ordered = {"schema": built.pop("schema")} | built
     return msgspec.json.format(msgspec.json.encode(ordered), indent=2).decode() + "\n"
 

@@ -171,6 +171,9 @@ def test_the_manifest_tells_ddps_buckets(whole):
     assert module["bucket_cap_bytes"] == int(0.02 * 2**20)
     assert len(module["bucket_parameters"]) == len(module["rebuilt_bucket_bytes"]) > 1
     assert module["bucket_parameters"][0][0].startswith("3.")
+    assert module["parameter_names"][:2] == ["0.weight", "0.bias"]
+    assert module["parameter_bytes"] == [64 * 64 * 4, 64 * 4] * 4
+    assert set(module["parameter_types"]) == {"torch.float32"}
     assert not module["find_unused_parameters"]
     assert "not" in module["ddp_averages"]["note"]
 

@@ -48,7 +48,7 @@ def test_kernels_of_one_name_and_many_lengths_tell_nothing():
     rows = kernels((0, 100), (100, 400), (400, 450), (500, 650), (650, 800))
     beside = found(*rows, ("comm", 500, 800))
     assert beside.compared_ratio == 0
-    assert (beside.ratio, beside.low, beside.high) == (1, 1, 1 + UNSEEN)
+    assert (beside.ratio, beside.low, beside.high) == (1 + UNSEEN / 2, 1, 1 + UNSEEN)
 
 
 def test_a_kernel_that_is_shorter_beside_communication_is_another_one():
@@ -66,7 +66,8 @@ def test_what_hardly_any_kernel_tells_is_unsure():
     rows = kernels((0, 100), (100, 200), (300, 450), (450, 600))
     others = [("compute", at, at + 150, at) for at in range(600, 2100, 150)]
     beside = found(*rows, *others, ("comm", 300, 2100))
-    assert beside.ratio == pytest.approx(1.5)
+    assert beside.compared_ratio == pytest.approx(1 / 6)
+    assert beside.ratio == pytest.approx(1.5 * 5 / 6 + (1 + UNSEEN / 2) / 6)
     assert beside.low < 1.15
     assert beside.high > 1.8
 

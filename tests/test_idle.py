@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from unittest import mock
 
 import pytest
 from hosts import PARTS, call, causes, loading, only, operator, parts, sync
@@ -9,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from traces import trace
 
+from ddptrace.metrics import idle
 from ddptrace.metrics.idle import ARRIVAL_NS, idle_causes
+from ddptrace.metrics.launches import launching
 from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.steps import step_metrics
 
@@ -129,13 +132,11 @@ def test_waiting_for_another_rank_is_no_idle_time():
 
 
 def test_nothing_is_known_of_operations_without_launches():
-    found = only(trace(("compute", 0, 2000, None), ("compute", 6000, 8000, None), marks=()))
-    assert parts(found) == [0, 0, 0, 4000]
-    assert (found.told, found.launching.interval_ns, found.launching.call_ns) == (
-        "launches",
-        None,
-        None,
-    )
+    recording = trace(("compute", 0, 2000, None), ("compute", 6000, 8000, None), marks=())
+    found = only(recording)
+    assert (found.told, parts(found)) == ("launches", [0, 0, 0, 4000])
+    (launched,) = launching(Recorded.of(recording))
+    assert (launched.interval_ns, launched.call_ns) == (None, None)
 
 
 def test_a_gap_before_an_operation_of_no_length_has_no_known_reason():
@@ -164,7 +165,7 @@ def test_no_causes_where_the_idle_time_is_not_known():
 
 def test_how_a_step_was_launched():
     """Three launches 100 and 300 µs apart, calls of 5, 5 and 9 µs."""
-    found = only(
+    recorded = Recorded.of(
         trace(
             ("compute", 0, 20, 0),
             ("compute", 110, 150, 100),
@@ -182,21 +183,23 @@ def test_how_a_step_was_launched():
                 ("operator", "Optimizer.step#SGD.step", 300, 500),
             ],
         )
-    ).launching
+    )
+    (found,) = launching(recorded)
     assert (found.kernels, found.kernel_ns, found.operators) == (3, 30_000, 2)
     assert (found.interval_ns, found.call_ns) == (200_000, 5_000)
 
 
 def test_launches_are_apart_on_one_thread_and_graphs_are_launched_once():
     """Three nodes of a graph, a kernel 400 µs later, and one of another thread."""
-    found = only(
+    recorded = Recorded.of(
         trace(
             *(("compute", start, start + 10, 100) for start in (110, 120, 130)),
             ("compute", 510, 520, 500),
             ("compute", 1510, 1520, 1500, True, 9),
         )
     )
-    assert found.launching.interval_ns == 400_000
+    (found,) = launching(recorded)
+    assert found.interval_ns == 400_000
 
 
 @st.composite
@@ -241,6 +244,30 @@ def test_the_parts_are_the_idle_time(recording):
         assert found.loader_ns <= found.input_ns
         assert sum(one.idle_ns for one in found.sync_calls) == found.sync_ns
         assert (found.longest is None) == (row.idle_ns == 0)
+
+
+@given(recordings())
+@settings(max_examples=200, deadline=None)
+def test_how_many_steps_are_looked_at_together_changes_nothing(recording):
+    together = causes(recording)
+    with mock.patch.object(idle, "OPERATIONS_AT_ONCE", 1):
+        assert causes(recording) == together
+
+
+def test_a_call_may_cause_idle_time_in_the_next_of_steps_that_are_looked_at_apart(monkeypatch):
+    """
+    gpu      ######|....####    the step ends with its work
+    host     ..SSSS|SS..L...
+    """
+    monkeypatch.setattr(idle, "OPERATIONS_AT_ONCE", 1)
+    recording = trace(
+        ("compute", 0, 6000, 0),
+        ("compute", 10_000, 14_000, 9000),
+        marks=[(0, 8500), (8500, 20_000)],
+        host=[call(0, 5), sync(2000, 8000), call(9000, 9005)],
+    )
+    first, second = causes(recording)
+    assert (parts(first), parts(second)) == ([0, 0, 0, 0], [0, 3055, 0, 945])
 
 
 @given(recordings(), st.integers(-(10**15), 10**15))

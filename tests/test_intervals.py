@@ -70,6 +70,30 @@ def test_length_in_a_window_is_that_of_the_clipped_set(pairs, start, length):
     )
 
 
+@given(PAIRS, st.lists(st.tuples(st.integers(-2, 60), st.integers(0, 30)), max_size=4))
+def test_windows_are_measured_each_for_itself(pairs, windows):
+    found = intervals(pairs)
+    start = np.array([start for start, _ in windows], np.int64)
+    end = start + np.array([length for _, length in windows], np.int64)
+    each = [
+        found.clip(*window).total_ns for window in zip(start.tolist(), end.tolist(), strict=True)
+    ]
+    assert found.length_in(start, end).tolist() == each
+    assert found.length_before(start).tolist() == [found.clip(-9, at).total_ns for at in start]
+
+
+@given(PAIRS, st.integers(1, 12))
+def test_runs_nearer_than_a_limit_become_one_with_the_time_between(pairs, nearest):
+    runs = intervals(pairs)
+    start = np.array([start for start, _ in pairs], np.int64)
+    end = start + np.array([length for _, length in pairs], np.int64)
+    joined = Intervals.union_of(start, end, nearest)
+    assert_canonical(joined)
+    holes = runs.gaps(int(runs.start[0]), int(runs.end[-1])) if len(runs) else runs
+    short = holes.end - holes.start < nearest
+    assert joined == runs | Intervals(holes.start[short], holes.end[short])
+
+
 def test_touching_intervals_become_one():
     assert len(intervals([(0, 5), (5, 5)])) == 1
 

@@ -23,6 +23,9 @@ DDP = {
     "initial_bucket_bytes": [1_048_576, 4_000],
     "rebuilt_bucket_bytes": [1_052_576],
     "bucket_parameters": [["a.weight", "a.bias"]],
+    "parameter_names": ["a.weight", "a.bias"],
+    "parameter_bytes": [1_048_576, 4_000],
+    "parameter_types": ["torch.float32", "torch.float32"],
     "ddp_averages": {"note": "of its own", "forward_compute_ns": 5},
 }
 
@@ -69,6 +72,9 @@ def test_the_manifest_tells_of_each_rank(tmp_path):
     (module,) = facts.ddp
     assert isinstance(module, DdpModule)
     assert module.bucket_parameters == (("a.weight", "a.bias"),)
+    assert module.parameter_names == ("a.weight", "a.bias")
+    assert module.parameter_bytes == (1_048_576, 4_000)
+    assert module.parameter_types == ("torch.float32",) * 2
     assert (module.rebuilt_bucket_bytes, module.comm_hook) == ((1_052_576,), None)
 
 

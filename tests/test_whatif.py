@@ -192,6 +192,17 @@ def test_a_host_that_is_the_limit_without_profiler_too_gains_nothing(tmp_path):
     assert found.best.gain_ns == 0
 
 
+def test_a_shorter_tail_gains_nothing_where_the_host_decides(tmp_path):
+    """One bucket behind everything: with more of them the GPU only idles longer."""
+    job = replace(SLOW_HOST, buckets=[list(range(len(SIZES)))], per_mib=2)
+    write(job, tmp_path)
+    slow_us = load_step_us(tmp_path)
+    unprofiled(tmp_path, slow_us * 0.9)
+    (one,) = predict(load_run(tmp_path), [8]).predictions
+    assert one.step_ns == round(slow_us * 900)
+    assert one.low_ns < one.step_ns - 50_000
+
+
 def load_step_us(folder):
     return analyze(load_run(folder)).summary.step_ns.median / 1000
 
@@ -204,6 +215,16 @@ def test_without_shapes_buckets_are_cut_into_pieces_and_that_is_said(tmp_path):
     assert found.resolution == "buckets"
     assert any("no size of a parameter" in note for note in found.notes)
     assert steps(found)[100] == pytest.approx(step_of(with_cap(PLAIN, 100)), rel=0.002)
+
+
+def test_the_cap_that_a_job_has_gives_the_recorded_buckets_however_little_is_known(tmp_path):
+    job = replace(PLAIN, shapes=False)
+    write(job, tmp_path)
+    sizes = [sum(round(job.sizes[p] * MIB) for p in each) for each in job.buckets]
+    told = {"rebuilt_bucket_bytes": sizes, "bucket_cap_bytes": 9 * MIB}
+    found = predict(tell(tmp_path, told), [9, 16])
+    assert found.predictions[0].buckets == 3
+    assert found.predictions[0].step_ns == pytest.approx(found.measured_step_ns, rel=1e-6)
 
 
 def parameters(job, **told):
@@ -300,6 +321,29 @@ def test_the_version_of_pytorch_decides_about_the_first_bucket(tmp_path):
 def test_a_job_that_cannot_be_replayed_is_refused_with_the_reason(job, words, tmp_path):
     with pytest.raises(RunError, match=words):
         predict(recorded(job, tmp_path))
+
+
+def test_buckets_on_the_stream_of_compute_overlap_with_nothing(tmp_path):
+    for rank in (0, 1):
+        kineto = record(PLAIN, rank)
+        for event in kineto.events:
+            if event["cat"] == "kernel":
+                event["args"]["stream"] = event["tid"] = 7
+        kineto.write(tmp_path / f"rank{rank}.json")
+    with pytest.raises(RunError, match="on the stream of compute"):
+        predict(load_run(tmp_path))
+
+
+def test_gradients_reduced_in_each_micro_step_are_refused(tmp_path):
+    for rank in (0, 1):
+        kineto = record(replace(PLAIN, steps=6), rank)
+        marks = [one for one in kineto.events if "ProfilerStep" in one["name"]]
+        for first, second in zip(marks[::2], marks[1::2], strict=True):
+            first["dur"] = second["ts"] + second["dur"] - first["ts"]
+            kineto.events.remove(second)
+        kineto.write(tmp_path / f"rank{rank}.json")
+    with pytest.raises(RunError, match="several times a step"):
+        predict(load_run(tmp_path))
 
 
 def test_a_run_without_step_marks_is_refused(tmp_path):

@@ -101,9 +101,13 @@ class Basis:
         cost = Cost({rank: int(median(mine)) for rank, mine in by_rank.items()})
         return cost if by_rank and cost.ns >= self.limit_ns else None
 
-    def once(self, of: Callable[[Recorded], _Value]) -> dict[int, _Value]:
-        """Return what something is of each recording with steps, by the `id` of the recording."""
-        recordings = {id(one.recorded): one.recorded for one in self.steps}
+    def once(self, of: Callable[[Recorded], _Value], rank: int | None = None) -> dict[int, _Value]:
+        """Return what something is of each recording with steps, by the `id` of the recording.
+
+        With a `rank` only of its recordings.
+        """
+        steps = self.steps if rank is None else self.of_rank(rank)
+        recordings = {id(one.recorded): one.recorded for one in steps}
         return {number: of(recorded) for number, recorded in recordings.items()}
 
     def of_rank(self, rank: int) -> list[Step]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,6 @@ from ddptrace.metrics.timebase import Timebase
 from ddptrace.model import NEVER_NS
 
 _Rows = NDArray[np.intp]
-_Known = int | bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +55,16 @@ def buckets_on_rank(
     ready_ns, released_ns = times.ready_ns[rows], times.released_ns[rows]
     is_ready, is_released = ready_ns != NEVER_NS, released_ns != NEVER_NS
     first_ns = times.first_ready_ns[rows]
+    orders = (order[rows] for order in (times.ready_order, times.launch_order, times.end_order))
     columns = (
-        _known(base.moved(rank, recording, first_ns), first_ns != NEVER_NS),
-        _known(base.moved(rank, recording, ready_ns), is_ready),
-        _known(base.moved(rank, recording, released_ns), is_released),
-        _known(table.start_ns[rows] - ready_ns, is_ready),
+        or_none(base.moved(rank, recording, first_ns), first_ns != NEVER_NS),
+        or_none(base.moved(rank, recording, ready_ns), is_ready),
+        or_none(base.moved(rank, recording, released_ns), is_released),
+        or_none(table.start_ns[rows] - ready_ns, is_ready),
         _flags(times.is_blocked[rows]),
-        _known(released_ns - ready_ns, is_ready & is_released),
+        or_none(released_ns - ready_ns, is_ready & is_released),
         _flags(times.has_backlog[rows]),
-        *(
-            _known(order[rows], order[rows] != NONE)
-            for order in (times.ready_order, times.launch_order, times.end_order)
-        ),
+        *(or_none(order, order != NONE) for order in orders),
     )
     return [
         BucketOnRank(*values) if is_one else None
@@ -74,12 +72,13 @@ def buckets_on_rank(
     ]
 
 
-def _known(values: NDArray[np.integer], known: NDArray[np.bool_]) -> list[_Known]:
-    return [
-        value if is_known else None
-        for value, is_known in zip(values.tolist(), known.tolist(), strict=True)
-    ]
+def or_none(values: NDArray[Any], known: NDArray[np.bool_]) -> list[Any]:
+    """Return a column as Python's own values, None where they are not known."""
+    found: list[Any] = values.tolist()
+    for place in np.flatnonzero(~known).tolist():
+        found[place] = None
+    return found
 
 
-def _flags(values: NDArray[np.int8]) -> list[_Known]:
-    return [None if value == NONE else bool(value) for value in values.tolist()]
+def _flags(values: NDArray[np.int8]) -> list[Any]:
+    return or_none(values == 1, values != NONE)

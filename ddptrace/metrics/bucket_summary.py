@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import statistics
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ddptrace.intervals import IntArray
+from ddptrace.metrics.bucket_rows import or_none
 from ddptrace.metrics.buckets import Buckets
-from ddptrace.metrics.collective_rows import Collective, CollectiveOnRank
+from ddptrace.metrics.by_code import medians_by_code
+from ddptrace.metrics.collectives import Collected
 from ddptrace.metrics.comm_table import NONE
+from ddptrace.model import NEVER_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,57 +68,78 @@ def bucket_facts(buckets: Buckets) -> BucketFacts | None:
 
 
 def bucket_list(
-    buckets: Buckets, collectives: Iterable[Collective], steps: Collection[int | None]
+    buckets: Buckets, collected: Collected, steps: Collection[int | None]
 ) -> list[Bucket]:
     """Return the buckets of the layout with what is typical of each in these steps."""
     layout = buckets.layout
     if layout is None:
         return []
-    found: dict[int, list[Collective]] = defaultdict(list)
-    for one in collectives:
-        if one.bucket is not None and one.step in steps:
-            found[one.bucket].append(one)
+    numbers = [NONE if step is None else step for step in steps]
+    number = np.where(np.isin(collected.step, numbers), buckets.bucket, NONE)
+    number[number >= len(layout)] = NONE
+    matched = (number != NONE) & collected.matching.is_matched
+    transfer_ns = medians_by_code(number[matched], collected.transfer_ns[matched], len(layout))
+    ranks = [
+        _medians_of(collected, buckets, at, number) for at in range(len(collected.matching.ranks))
+    ]
     parameters = layout.parameters or (None,) * len(layout)
     return [
         Bucket(
-            bucket=number,
+            bucket=at,
             size_bytes=None if size == NONE else size,
             parameters=None if names is None else list(names),
-            transfer_ns=_median([one.transfer_ns for one in found[number]]),
-            ranks=_medians(found[number]),
+            transfer_ns=_whole(transfer_ns[at]),
+            ranks=[mine[at] for mine in ranks if at in mine],
         )
-        for number, (size, names) in enumerate(zip(layout.size_bytes, parameters, strict=True))
+        for at, (size, names) in enumerate(zip(layout.size_bytes, parameters, strict=True))
     ]
 
 
-def _medians(collectives: Sequence[Collective]) -> list[BucketMedians]:
-    by_rank: dict[int, list[CollectiveOnRank]] = defaultdict(list)
-    for one in (one for collective in collectives for one in collective.ranks):
-        by_rank[one.rank].append(one)
-    return [_medians_of(rank, mine) for rank, mine in sorted(by_rank.items())]
+def _medians_of(
+    collected: Collected, buckets: Buckets, at: int, number: IntArray
+) -> dict[int, BucketMedians]:
+    """Return what is typical on one rank of the buckets that it has, by their numbers.
 
+    `number` is that of each collective, -1 for what does not count.
+    """
+    found = collected.matching
+    rank, count = found.ranks[at], len(buckets.layout or ())
+    rows = np.flatnonzero((number != NONE) & collected.is_there[:, at])
+    bucket, mine = number[rows], found.row[rows, at]
+    table, times = collected.tables[rank], buckets.times[rank]
+    length_ns = table.end_ns[mine] - table.start_ns[mine]
+    is_bucket = times.bucket[mine] != NONE
 
-def _medians_of(rank: int, mine: Sequence[CollectiveOnRank]) -> BucketMedians:
-    waits = [one.bucket for one in mine if one.bucket is not None]
-    ratios = [
-        one.hidden_ns / (one.end_ns - one.start_ns) for one in mine if one.end_ns > one.start_ns
-    ]
-    return BucketMedians(
-        rank=rank,
-        duration_ns=int(statistics.median(one.end_ns - one.start_ns for one in mine)),
-        wait_ns=_median([one.wait_ns for one in mine]),
-        queue_ns=_median([one.queue_ns for one in waits]),
-        hidden_ratio=statistics.median(ratios) if ratios else None,
-        blocked_ratio=_share([one.blocked for one in waits]),
-        backlog_ratio=_share([one.backlog for one in waits]),
+    def medians(values: NDArray[Any], known: NDArray[np.bool_]) -> list[float | None]:
+        return medians_by_code(bucket[known], values[known], count)
+
+    def shares(flags: NDArray[np.int8]) -> list[float | None]:
+        known = is_bucket & (flags != NONE)
+        all_calls, calls = (
+            np.bincount(bucket[chosen], minlength=count) for chosen in (known, known & (flags == 1))
+        )
+        return or_none(calls / np.maximum(all_calls, 1), all_calls > 0)
+
+    columns = zip(
+        medians(length_ns, np.ones(rows.size, np.bool_)),
+        medians(collected.wait_ns[rows, at], found.is_matched[rows]),
+        medians(
+            table.start_ns[mine] - times.ready_ns[mine],
+            is_bucket & (times.ready_ns[mine] != NEVER_NS),
+        ),
+        medians(collected.hidden_ns[rows, at] / np.maximum(length_ns, 1), length_ns > 0),
+        shares(times.is_blocked[mine]),
+        shares(times.has_backlog[mine]),
+        strict=True,
     )
+    return {
+        at: BucketMedians(
+            rank, int(duration_ns), _whole(wait_ns), _whole(queue_ns), hidden, blocked, backlog
+        )
+        for at, (duration_ns, wait_ns, queue_ns, hidden, blocked, backlog) in enumerate(columns)
+        if duration_ns is not None
+    }
 
 
-def _median(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return int(statistics.median(known)) if known else None
-
-
-def _share(values: Sequence[bool | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
+from typing import overload
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ddptrace.intervals import IntArray
 from ddptrace.metrics.bandwidth import algbw_gb_s, busbw_gb_s
-from ddptrace.metrics.bucket_rows import BucketOnRank, buckets_on_rank
+from ddptrace.metrics.bucket_rows import BucketOnRank, buckets_on_rank, or_none
 from ddptrace.metrics.buckets import Buckets
 from ddptrace.metrics.collectives import Collected
 from ddptrace.metrics.comm_table import NONE
@@ -59,120 +64,163 @@ class Collective:
     backward_pass: int | None = None
 
 
-def collective_rows(collected: Collected, buckets: Buckets, base: Timebase) -> list[Collective]:
+class Collectives(Sequence[Collective]):
+    """The collectives of a run, all of them made when the first is asked for.
+
+    Those of a large run are hundreds of thousands of records, of which most reports show none.
+    """
+
+    __slots__ = ("_columns", "_records")
+
+    def __init__(self, columns: _Columns) -> None:
+        self._columns = columns
+        self._records: list[Collective] | None = None
+
+    def __len__(self) -> int:
+        return int(self._columns.order.size)
+
+    @overload
+    def __getitem__(self, place: int) -> Collective: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Collective]: ...
+    def __getitem__(self, place: int | slice) -> Collective | list[Collective]:
+        return self._made()[place]
+
+    def __iter__(self) -> Iterator[Collective]:
+        return iter(self._made())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and self._made() == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # like that of a list
+
+    def __repr__(self) -> str:
+        return f"Collectives({self._made()})"
+
+    def _made(self) -> list[Collective]:
+        if self._records is None:
+            self._records = _records(self._columns)
+        return self._records
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Columns:
+    """What the records are made of; `order` are the rows of `collected` by their starts."""
+
+    collected: Collected
+    buckets: Buckets
+    base: Timebase
+    order: NDArray[np.intp]
+
+
+def collective_rows(collected: Collected, buckets: Buckets, base: Timebase) -> Collectives:
     """Return the collectives in the order of their starts, in times of the report."""
-    ranks = _ranks(collected, buckets, base)
-    starts = [min((one.start_ns for one in mine), default=_LATEST) for mine in ranks]
-    order = sorted(range(len(ranks)), key=starts.__getitem__)
-    columns = _columns(collected, buckets)
-    return [_collective(columns, at, ranks[at]) for at in order]
+    found = collected.matching
+    start_ns = np.full(len(found), _LATEST)
+    for at, rank in enumerate(found.ranks):
+        there, times = _times(collected, base, at, rank)
+        start_ns[there] = np.minimum(start_ns[there], times.start_ns)
+    # The recordings are many times larger than all that is kept with a report.
+    kept = replace(collected, recordings={})
+    return Collectives(_Columns(kept, buckets, base, np.argsort(start_ns, kind="stable")))
 
 
-def _ranks(collected: Collected, buckets: Buckets, base: Timebase) -> list[list[CollectiveOnRank]]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Times:
+    """When the operations of a rank were, in times of the report, and their `row` in its table."""
+
+    row: NDArray[np.intp]
+    start_ns: IntArray
+    end_ns: IntArray
+    launch_ns: IntArray
+
+
+def _times(
+    collected: Collected, base: Timebase, at: int, rank: int
+) -> tuple[NDArray[np.intp], _Times]:
+    """Return the collectives that a rank has a record of, and when they were there."""
+    table = collected.tables[rank]
+    there = np.flatnonzero(collected.is_there[:, at])
+    row = collected.matching.row[there, at]
+    shift_ns = base.shift_ns(rank, table.recording[row], table.start_ns[row])
+    moved = (times[row] - shift_ns for times in (table.start_ns, table.end_ns, table.launch_ns))
+    return there, _Times(row, *moved)
+
+
+def _records(columns: _Columns) -> list[Collective]:
+    collected, order = columns.collected, columns.order
+    found = collected.matching
+    ranks = _ranks(columns)
+    words: list[str | None] = [*collected.words.operations, None]  # the last one is that of NONE
+    transfer_ns = np.where(found.is_matched, collected.transfer_ns, NONE)
+    known = (
+        or_none(column[order], column[order] != NONE)
+        for column in (
+            collected.step,
+            found.size_bytes,
+            columns.buckets.bucket,
+            columns.buckets.backward_pass,
+            transfer_ns,
+        )
+    )
+    others = (
+        column[order].tolist()
+        for column in (
+            collected.wait_ns.max(axis=1, initial=NONE),
+            found.members,
+            found.order,
+            collected.operation,
+            np.arange(order.size),
+        )
+    )
+    records = []
+    for step, size_bytes, bucket, backward_pass, transfer, skew, members, place, code, row in zip(
+        *known, *others, strict=True
+    ):
+        group, op = found.lists[members], words[code]
+        algbw = algbw_gb_s(size_bytes, transfer)
+        records.append(
+            Collective(
+                step=step,
+                group=None if group.group is None else group.group.name,
+                order=place,
+                op=op,
+                group_size=group.size,
+                size_bytes=size_bytes,
+                bucket=bucket,
+                transfer_ns=transfer,
+                skew_ns=None if transfer is None else skew,
+                algbw_gb_s=algbw,
+                busbw_gb_s=busbw_gb_s(algbw, op, group.size),
+                ranks=ranks[row],
+                backward_pass=backward_pass,
+            )
+        )
+    return records
+
+
+def _ranks(columns: _Columns) -> list[list[CollectiveOnRank]]:
     """Return for each collective its ranks, as far as they have a record of it."""
+    collected, buckets, base = columns.collected, columns.buckets, columns.base
     found = collected.matching
     rows: list[list[CollectiveOnRank]] = [[] for _ in range(len(found))]
     for at, rank in enumerate(found.ranks):
+        there, times = _times(collected, base, at, rank)
         table = collected.tables[rank]
-        there = np.flatnonzero(found.row[:, at] != NONE)
-        mine = found.row[there, at]
-        recording = table.recording[mine]
-        matched = found.is_matched[there]
-        launch_ns = table.launch_ns[mine]
-        shift_ns = base.shift_ns(rank, recording, table.start_ns[mine])
-        columns = (
-            there,
-            table.start_ns[mine] - shift_ns,
-            table.end_ns[mine] - shift_ns,
-            np.where(matched, collected.wait_ns[there, at], NONE),
-            collected.hidden_ns[there, at],
-            collected.exposed_ns[there, at],
-            launch_ns - shift_ns,
-            launch_ns != NEVER_NS,
+        wait_ns = np.where(found.is_matched[there], collected.wait_ns[there, at], NONE)
+        parts = map(
+            CollectiveOnRank,
+            repeat(rank),
+            times.start_ns.tolist(),
+            times.end_ns.tolist(),
+            or_none(wait_ns, wait_ns != NONE),
+            collected.hidden_ns[there, at].tolist(),
+            collected.exposed_ns[there, at].tolist(),
+            or_none(times.launch_ns, table.launch_ns[times.row] != NEVER_NS),
+            buckets_on_rank(buckets, base, rank, table, (there, times.row)),
         )
-        on_rank = buckets_on_rank(buckets, base, rank, table, (there, mine))
-        for (
-            bucket,
-            place,
-            start_ns,
-            end_ns,
-            wait_ns,
-            hidden_ns,
-            exposed_ns,
-            launch,
-            launched,
-        ) in zip(on_rank, *(column.tolist() for column in columns), strict=True):
-            rows[place].append(
-                CollectiveOnRank(
-                    rank,
-                    start_ns,
-                    end_ns,
-                    None if wait_ns == NONE else wait_ns,
-                    hidden_ns,
-                    exposed_ns,
-                    launch if launched else None,
-                    bucket,
-                )
-            )
+        for place, part in zip(there.tolist(), parts, strict=True):
+            rows[place].append(part)
     return rows
-
-
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """What is not of one rank, as lists; -1 is unknown."""
-
-    collected: Collected
-    step: list[int]
-    members: list[int]
-    order: list[int]
-    operation: list[int]
-    size_bytes: list[int]
-    transfer_ns: list[int]
-    skew_ns: list[int]
-    bucket: list[int]
-    backward_pass: list[int]
-    words: list[str]
-
-
-def _columns(collected: Collected, buckets: Buckets) -> _Columns:
-    found = collected.matching
-    return _Columns(
-        collected=collected,
-        step=collected.step.tolist(),
-        members=found.members.tolist(),
-        order=found.order.tolist(),
-        operation=collected.operation.tolist(),
-        size_bytes=found.size_bytes.tolist(),
-        transfer_ns=np.where(found.is_matched, collected.transfer_ns, NONE).tolist(),
-        skew_ns=collected.wait_ns.max(axis=1, initial=NONE).tolist(),
-        bucket=buckets.bucket.tolist(),
-        backward_pass=buckets.backward_pass.tolist(),
-        words=list(collected.words.operations),
-    )
-
-
-def _collective(columns: _Columns, at: int, ranks: list[CollectiveOnRank]) -> Collective:
-    members = columns.collected.matching.lists[columns.members[at]]
-    op = None if columns.operation[at] == NONE else columns.words[columns.operation[at]]
-    transfer_ns = _known(columns.transfer_ns[at])
-    size_bytes = _known(columns.size_bytes[at])
-    algbw = algbw_gb_s(size_bytes, transfer_ns)
-    return Collective(
-        step=_known(columns.step[at]),
-        group=None if members.group is None else members.group.name,
-        order=columns.order[at],
-        op=op,
-        group_size=members.size,
-        size_bytes=size_bytes,
-        bucket=_known(columns.bucket[at]),
-        transfer_ns=transfer_ns,
-        skew_ns=None if transfer_ns is None else columns.skew_ns[at],
-        algbw_gb_s=algbw,
-        busbw_gb_s=busbw_gb_s(algbw, op, members.size),
-        ranks=ranks,
-        backward_pass=_known(columns.backward_pass[at]),
-    )
-
-
-def _known(value: int) -> int | None:
-    return None if value == NONE else value

@@ -99,11 +99,13 @@ def _not_also_outside(table: CommTable, rows: _Rows) -> NDArray[np.bool_]:
     Tensor parallelism does in the backward pass what it does in the forward one.
     """
     inside = table.in_backward[rows]
-    told = table.call_bytes[rows] >= 0
+    outside = ~inside & (table.call_bytes[rows] >= 0)
+    if not outside.any():
+        return inside
     kind = np.stack((table.group[rows], table.call_bytes[rows]), axis=1)
     _, code = np.unique(kind, axis=0, return_inverse=True)
     code = code.reshape(-1)
-    return inside & ~np.isin(code, code[told & ~inside])
+    return inside & ~np.isin(code, code[outside])
 
 
 def _in_one_group(table: CommTable, rows: _Rows, layouts: Sequence[Layout]) -> NDArray[np.bool_]:

@@ -18,6 +18,10 @@ Told: TypeAlias = Literal["operators", "calls", "launches"]
 """What the recording tells of the host: its operators and calls, its calls, or only launches."""
 
 BLOCKING_COPY_NS = 50_000
+SHORT_SILENCE_NS = 1_000_000
+"""A silence of the host below this is that of Python between two operators, and no pause."""
+_AT_ONCE = 1 << 15  # operations: their columns then fit the cache
+_MOST_CALLS_AT_ONCE = 3  # of other threads, that begin in the same nanosecond
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,9 +42,10 @@ class Syncs:
 class HostWork:
     """What the threads that launch kernels did, as one: one of them often waits for another.
 
-    `active` is the time in operators and calls, `loader` that in a data loader's own ranges (None
-    where none was recorded). `call_end_ns` holds for each operation the end of the call that
-    launched it: its start where the call is not known, NEVER_NS where no launch is.
+    `active` is the time in operators and calls, short silences included; `loader` is that in a
+    data loader's own ranges (None where none was recorded). `call_end_ns` holds for each operation
+    the end of the call that launched it: its start where the call is not known, NEVER_NS where no
+    launch is.
     """
 
     told: Told
@@ -55,16 +60,16 @@ def host_work(trace: Trace) -> HostWork:
     """Return what the threads that launch the kernels of a recording did."""
     ops, host = trace.ops, trace.host
     launched = ops.launch_ns != NEVER_NS
-    threads = np.unique(ops.thread[launched & (ops.kind != Kind.MEM)])
-    mine = np.isin(host.thread, threads)
+    mine = np.isin(host.thread, _distinct(ops.thread[launched & (ops.kind != Kind.MEM)]))
     used = np.bincount(host.name, minlength=1) > 0
     is_call = mine & (host.kind == HostKind.CALL)
     is_operator = mine & (host.kind == HostKind.OPERATOR)
     is_operator &= ~_named(trace, used, kernels.is_wrapper)
     at_work = is_call | is_operator
-    active = Intervals.union_of(host.start_ns[at_work], host.end_ns[at_work])
+    active = Intervals.union_of(host.start_ns[at_work], host.end_ns[at_work], SHORT_SILENCE_NS)
     if not is_call.any():
-        active |= Intervals.union_of(ops.launch_ns[launched], ops.launch_ns[launched] + 1)
+        launch_ns = ops.launch_ns[launched]
+        active |= Intervals.union_of(launch_ns, launch_ns + 1, SHORT_SILENCE_NS)
     call_end_ns = _call_ends(ops, host)
     blocking = _named(trace, used, kernels.is_sync_call)
     blocking |= _blocking_copies(ops, host, call_end_ns)
@@ -77,6 +82,11 @@ def host_work(trace: Trace) -> HostWork:
         operator_start_ns=host.start_ns[is_operator],
         call_end_ns=call_end_ns,
     )
+
+
+def _distinct(values: IntArray) -> IntArray:
+    """Return the distinct values of a column in which they seldom change."""
+    return np.unique(values[np.flatnonzero(np.diff(values, prepend=values[:1] - 1))])
 
 
 def _rows(host: HostRanges, selected: NDArray[np.bool_]) -> HostRanges:
@@ -102,18 +112,23 @@ def _named(trace: Trace, used: NDArray[np.bool_], test: Callable[[str], bool]) -
 
 def _call_ends(ops: Ops, host: HostRanges) -> IntArray:
     """Return when the calls that launched the operations returned."""
-    is_call = host.kind == HostKind.CALL
-    start_ns, end_ns, thread = host.start_ns[is_call], host.end_ns[is_call], host.thread[is_call]
-    end_of: IntArray = ops.launch_ns.copy()
-    first = np.searchsorted(start_ns, ops.launch_ns)
-    # Calls of other threads may begin in the same nanosecond: a few places are enough.
-    for row in (first + 2, first + 1, first):
-        inside = row < start_ns.size
-        row = np.where(inside, row, 0)
-        if start_ns.size:
-            same = inside & (start_ns[row] == ops.launch_ns) & (thread[row] == ops.thread)
-            end_of = np.where(same, end_ns[row], end_of)
-    return end_of
+    calls = np.flatnonzero(host.kind == HostKind.CALL).astype(np.int32)
+    start_ns = host.start_ns[calls]
+    end_ns: IntArray = ops.launch_ns.copy()
+    for first in range(0, len(ops), _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        launch_ns, thread = ops.launch_ns[some], ops.thread[some]
+        place = np.searchsorted(start_ns, launch_ns)
+        wanted = np.arange(launch_ns.size)
+        for _ in range(_MOST_CALLS_AT_ONCE):
+            wanted = wanted[place[wanted] < calls.size]
+            call = calls[place[wanted]]
+            found = start_ns[place[wanted]] == launch_ns[wanted]
+            found &= host.thread[call] == thread[wanted]
+            end_ns[first + wanted[found]] = host.end_ns[call[found]]
+            wanted = wanted[~found]
+            place[wanted] += 1
+    return end_ns
 
 
 def _syncs(host: HostRanges, blocking: NDArray[np.bool_], is_operator: NDArray[np.bool_]) -> Syncs:
@@ -132,11 +147,14 @@ def _blocking_copies(ops: Ops, host: HostRanges, call_end_ns: IntArray) -> NDArr
     Copies from and to pageable memory do so, under a name that says the opposite. Short ones are
     over before any call returns.
     """
-    waited = (ops.kind == Kind.MEM) & (ops.launch_ns != NEVER_NS) & (call_end_ns >= ops.end_ns)
-    waited &= call_end_ns - ops.launch_ns >= BLOCKING_COPY_NS
-    found = np.zeros(len(host), np.bool_)
-    if waited.any():
-        found = np.isin(host.start_ns, ops.launch_ns[waited])
+    copies = np.flatnonzero((ops.kind == Kind.MEM) & (ops.launch_ns != NEVER_NS))
+    launch_ns, returned_ns = ops.launch_ns[copies], call_end_ns[copies]
+    waited = (returned_ns >= ops.end_ns[copies]) & (returned_ns - launch_ns >= BLOCKING_COPY_NS)
+    if not waited.any():
+        return np.zeros(len(host), np.bool_)
+    known = np.unique(launch_ns[waited])
+    place = np.minimum(np.searchsorted(known, host.start_ns), known.size - 1)
+    found: NDArray[np.bool_] = known[place] == host.start_ns
     return found
 
 

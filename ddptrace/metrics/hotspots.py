@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ddptrace.intervals import IntArray
 from ddptrace.kernels import Kind
+from ddptrace.metrics.by_code import sums_by_code
 from ddptrace.metrics.recorded import Recorded
 from ddptrace.model import Ops
 
@@ -39,18 +36,14 @@ def hotspots(recorded: Recorded, position: int, most: int = 5) -> list[Hotspot]:
     Times are sums over the kernels that belong to the step, whether or not they overlap.
     """
     mine = _own(recorded, position, Kind.COMPUTE)
-    names, calls, (total_ns,) = _by_name(mine, mine.end_ns - mine.start_ns)
-    whole_ns = int(total_ns.sum())
-    return [
-        Hotspot(
-            name=recorded.trace.names[names[row]],
-            calls=int(calls[row]),
-            total_ns=int(total_ns[row]),
-            share_ratio=int(total_ns[row]) / whole_ns,
-        )
-        for row in np.argsort(-total_ns, kind="stable")[:most]
-        if total_ns[row]
+    lengths = sums_by_code(mine.name, mine.end_ns - mine.start_ns)
+    whole_ns = sum(total_ns for _, _, total_ns in lengths)
+    found = [
+        Hotspot(recorded.trace.names[name], calls, total_ns, total_ns / whole_ns)
+        for name, calls, total_ns in lengths
+        if total_ns
     ]
+    return sorted(found, key=lambda one: -one.total_ns)[:most]
 
 
 def copies(recorded: Recorded, position: int, most: int = 5) -> list[Copies]:
@@ -59,33 +52,22 @@ def copies(recorded: Recorded, position: int, most: int = 5) -> list[Copies]:
     Times are sums over the copies that belong to the step, whether or not they overlap.
     """
     mine = _own(recorded, position, Kind.MEM)
-    work = recorded.busy.compute | recorded.busy.comm
+    if not len(mine):
+        return []
+    compute, comm = (
+        one.clip(int(mine.start_ns[0]), int(mine.end_ns.max()))
+        for one in (recorded.busy.compute, recorded.busy.comm)
+    )
     length_ns = mine.end_ns - mine.start_ns
-    exposed = length_ns - work.length_in(mine.start_ns, mine.end_ns)
-    names, calls, (total_ns, exposed_ns) = _by_name(mine, length_ns, exposed)
-    return [
-        Copies(
-            name=recorded.trace.names[names[row]],
-            calls=int(calls[row]),
-            total_ns=int(total_ns[row]),
-            exposed_ns=int(exposed_ns[row]),
-        )
-        for row in np.argsort(-exposed_ns, kind="stable")[:most]
-        if exposed_ns[row]
+    exposed_ns = length_ns - (compute | comm).length_in(mine.start_ns, mine.end_ns)
+    found = [
+        Copies(recorded.trace.names[name], *figures)
+        for name, *figures in sums_by_code(mine.name, length_ns, exposed_ns)
     ]
+    exposed = [one for one in found if one.exposed_ns]
+    return sorted(exposed, key=lambda one: -one.exposed_ns)[:most]
 
 
 def _own(recorded: Recorded, position: int, kind: Kind) -> Ops:
-    ops = recorded.trace.ops
-    return ops.take((recorded.steps.owner == position) & (ops.kind == kind))
-
-
-def _by_name(
-    ops: Ops, *values: IntArray
-) -> tuple[NDArray[np.int32], NDArray[np.intp], list[IntArray]]:
-    """Return the names of some operations, how many have each, and the sums of their values."""
-    names, place, calls = np.unique(ops.name, return_inverse=True, return_counts=True)
-    sums = [np.zeros(names.size, np.int64) for _ in values]
-    for total, each in zip(sums, values, strict=True):
-        np.add.at(total, place.reshape(-1), each)
-    return names, calls, sums
+    ops, own = recorded.trace.ops, recorded.steps.own(position)
+    return ops.take(own[ops.kind[own] == kind])

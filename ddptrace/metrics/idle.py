@@ -5,7 +5,7 @@ The definitions are those of docs/metrics.md, "Idle time by cause".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -14,17 +14,18 @@ from numpy.typing import NDArray
 
 from ddptrace.intervals import IntArray, Intervals
 from ddptrace.metrics.host_work import HostWork, Syncs, Told, host_work
-from ddptrace.metrics.launches import Launching, launching
 from ddptrace.metrics.pauses import Pauses, pauses
 from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.metrics.windows import Windows
-from ddptrace.model import NEVER_NS, Trace
+from ddptrace.model import NEVER_NS, Ops, Trace
 
 IdleCause: TypeAlias = Literal["input", "sync", "launch", "unknown"]
 
 ARRIVAL_NS = 50_000
 """An operation that did not start this long after its launch returned waits for something else."""
+OPERATIONS_AT_ONCE = 200_000
+"""So many operations are looked at together: a long recording has as many gaps as operations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +78,16 @@ class IdleCauses:
     told: Told
     sync_calls: tuple[SyncCall, ...]
     data_loader_ns: int | None
-    launching: Launching
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Idle:
-    """A recording's idle time and its parts as sets of time; `ended_by` is an operation a gap."""
+    """The idle time of some steps and its parts as sets of time; `ended_by` is an operation a gap.
 
+    No gap reaches beyond these steps.
+    """
+
+    steps: range
     gaps: Intervals
     ended_by: NDArray[np.intp]
     waits: NDArray[np.bool_]
@@ -97,12 +101,16 @@ class _Idle:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Caused:
-    """The idle time that synchronising calls caused; `call` are rows of `Syncs`, rising."""
+    """The idle time that synchronising calls caused; `call` are rows of `Syncs`, rising.
+
+    The rows from `next_call` on can have caused none before the idle time that comes next.
+    """
 
     time: Intervals
     call: NDArray[np.intp]
     at_ns: IntArray
     idle_ns: IntArray
+    next_call: int
 
 
 def idle_causes(recorded: Recorded, rows: Sequence[StepMetrics]) -> list[IdleCauses | None]:
@@ -113,24 +121,50 @@ def idle_causes(recorded: Recorded, rows: Sequence[StepMetrics]) -> list[IdleCau
     if recorded.trace.device == "host" or all(row.idle_ns is None for row in rows):
         return [None] * len(rows)
     host = host_work(recorded.trace)
-    idle = _idle(recorded, host, pauses(recorded, host))
-    found = _causes(recorded, host, idle)
+    silences = pauses(recorded, host)
+    found: list[IdleCauses] = []
+    call = 0
+    for steps in _stretches(recorded):
+        idle = _idle(recorded, host, silences, steps, call)
+        call = idle.caused.next_call
+        found += _causes(recorded, host, idle)
     return [None if row.idle_ns is None else one for row, one in zip(rows, found, strict=True)]
 
 
-def _idle(recorded: Recorded, host: HostWork, silences: Pauses) -> _Idle:
-    """Return the parts of a recording's idle time.
+def _stretches(recorded: Recorded) -> Iterator[range]:
+    """Yield the positions of steps to look at together: no gap lies on both sides of their ends."""
+    steps, busy = recorded.steps, recorded.busy
+    may_end = np.zeros(len(steps.marks), np.bool_)
+    for working in (busy.compute, busy.comm, busy.mem):
+        place = np.searchsorted(working.end, steps.end_ns)
+        may_end |= np.append(working.start, np.iinfo(np.int64).max)[place] <= steps.end_ns
+    may_end[-1:] = True
+    first = 0
+    for position in np.flatnonzero(may_end).tolist():
+        if (
+            steps.borders[position + 1] - steps.borders[first] >= OPERATIONS_AT_ONCE
+            or position + 1 == may_end.size
+        ):
+            yield range(first, position + 1)
+            first = position + 1
+
+
+def _idle(
+    recorded: Recorded, host: HostWork, silences: Pauses, positions: range, call: int
+) -> _Idle:
+    """Return the parts of the idle time of some steps.
 
     The GPU waited for the host in a gap when the call that launched the operation after it was
     not over when the gap began. Else that operation had been queued, and waited for the GPU
     itself: until the one before had ended, for another stream, inside a graph.
+
+    Idle time that calls before row `call` of the synchronising ones caused comes before these.
     """
     ops, steps, busy = recorded.trace.ops, recorded.steps, recorded.busy
-    working = busy.compute | busy.comm | busy.mem
-    gaps = working.gaps(int(steps.start_ns[0]), int(steps.end_ns[-1]))
-    ran = np.flatnonzero(ops.end_ns > ops.start_ns)
-    # An operation of no length at the end of a step leaves a gap that nothing ends.
-    ended_by = np.append(ran, -1)[np.searchsorted(ops.start_ns[ran], gaps.end)]
+    window = int(steps.start_ns[positions[0]]), int(steps.end_ns[positions[-1]])
+    working = busy.compute.clip(*window) | busy.comm.clip(*window) | busy.mem.clip(*window)
+    gaps = working.gaps(*window)
+    ended_by = _ended_by(ops, gaps)
     launch_ns = np.where(ended_by < 0, NEVER_NS, ops.launch_ns[ended_by])
     returned_ns = host.call_end_ns[ended_by]
     waits = (launch_ns != NEVER_NS) & (np.maximum(returned_ns, launch_ns) > gaps.start)
@@ -141,10 +175,11 @@ def _idle(recorded: Recorded, host: HostWork, silences: Pauses) -> _Idle:
     loader = Intervals.empty() if host.loader is None else host.loader
     data = waiting & (loader | silences.of_input)
     rest = late - data
-    caused = _caused(rest, host.syncs, steps)
+    caused = _caused(rest, host.syncs, call, steps)
     rest = rest - caused.time
-    silent = rest & waiting & silences.others
+    silent = rest & (waiting & silences.others)
     return _Idle(
+        steps=positions,
         gaps=gaps,
         ended_by=ended_by,
         waits=waits,
@@ -157,19 +192,36 @@ def _idle(recorded: Recorded, host: HostWork, silences: Pauses) -> _Idle:
     )
 
 
-def _caused(idle: Intervals, syncs: Syncs, steps: Windows) -> _Caused:
+def _ended_by(ops: Ops, gaps: Intervals) -> NDArray[np.intp]:
+    """Return the operation that ended each gap: the first behind it that ran; -1 for none."""
+    first, after = (
+        np.searchsorted(ops.start_ns, (gaps.start[0], gaps.end[-1])) if len(gaps) else (0, 0)
+    )
+    # An operation of no length at the end of a step leaves a gap that nothing ends.
+    while after < len(ops) and ops.end_ns[after] == ops.start_ns[after]:
+        after += 1
+    near = slice(first, after + 1)
+    ran = first + np.flatnonzero(ops.end_ns[near] > ops.start_ns[near])
+    found: NDArray[np.intp] = np.append(ran, -1)[np.searchsorted(ops.start_ns[ran], gaps.end)]
+    return found
+
+
+def _caused(idle: Intervals, syncs: Syncs, from_call: int, steps: Windows) -> _Caused:
     """Return what of the idle time is due to calls in which the GPU ran out of work.
 
     Without such a call the host would have gone on as much earlier as it was blocked: so much of
     the idle time from there on, up to the end of the step, would not have been. What comes after
     that the host would not have prevented anyhow.
     """
-    first = np.searchsorted(idle.end, syncs.start_ns, side="right")
-    piece = np.minimum(first, max(len(idle) - 1, 0))
     if not len(idle):
-        return _Caused(idle, *(np.empty(0, np.int64) for _ in range(3)))
-    call = np.flatnonzero((first < len(idle)) & (idle.start[piece] < syncs.end_ns))
-    at_ns = np.maximum(idle.start[piece[call]], syncs.start_ns[call])
+        nothing = np.empty(0, np.int64)
+        return _Caused(idle, nothing, nothing, nothing, from_call)
+    next_call = int(np.searchsorted(syncs.start_ns, idle.end[-1]))
+    calls = np.arange(from_call, next_call)
+    piece = np.searchsorted(idle.end, syncs.start_ns[calls], side="right")
+    meets = idle.start[piece] < syncs.end_ns[calls]
+    call, piece = calls[meets], piece[meets]
+    at_ns = np.maximum(idle.start[piece], syncs.start_ns[call])
     window = np.searchsorted(steps.start_ns, at_ns, side="right") - 1
     # From here on times are amounts of idle time since the first gap.
     begin = idle.length_before(at_ns)
@@ -179,7 +231,7 @@ def _caused(idle: Intervals, syncs: Syncs, steps: Windows) -> _Caused:
     end = np.minimum(reach, np.append(begin[1:], reach[-1:]))
     amount = Intervals.union_of(begin, end)
     time = idle & Intervals(_moment(idle, amount.start), _moment(idle, amount.end))
-    return _Caused(time, call, at_ns, end - begin)
+    return _Caused(time, call, at_ns, end - begin, next_call)
 
 
 def _moment(idle: Intervals, amount: IntArray) -> IntArray:
@@ -201,14 +253,14 @@ def _causes(recorded: Recorded, host: HostWork, idle: _Idle) -> list[IdleCauses]
         "queued_ns": idle.queued,
         "silent_ns": idle.silent,
     }
-    lengths = {name: one.length_in(steps.start_ns, steps.end_ns) for name, one in sets.items()}
-    launches = launching(recorded, host)
-    gaps = _gaps_of(idle, steps)
-    longest = _longest(trace, idle, steps, gaps)
+    windows = steps.start_ns[idle.steps], steps.end_ns[idle.steps]
+    lengths = {name: one.length_in(*windows).tolist() for name, one in sets.items()}
+    gaps = _gaps_of(idle, *windows)
+    longest = _longest(trace, idle, windows, gaps)
     found = []
-    for position, mark in enumerate(steps.marks):
-        parts = {name: int(column[position]) for name, column in lengths.items()}
-        mine = gaps[position]
+    for place, position in enumerate(idle.steps):
+        parts = {name: column[place] for name, column in lengths.items()}
+        mine, mark = gaps[place], steps.marks[position]
         loading = host.loader is not None and mark is not None
         found.append(
             IdleCauses(
@@ -217,38 +269,39 @@ def _causes(recorded: Recorded, host: HostWork, idle: _Idle) -> list[IdleCauses]
                 unknown_ns=parts["queued_ns"] + parts["silent_ns"],
                 gaps=mine.stop - mine.start,
                 waits=int(idle.waits[mine].sum()),
-                longest=longest[position],
+                longest=longest[place],
                 told=host.told,
                 sync_calls=_sync_calls(trace, host.syncs, idle.caused, steps, position),
                 data_loader_ns=loader.clip(mark.start_ns, mark.end_ns).total_ns
                 if mark is not None and loading
                 else None,
-                launching=launches[position],
                 **parts,
             )
         )
     return found
 
 
-def _gaps_of(idle: _Idle, steps: Windows) -> list[slice]:
-    """Return which gaps each step has a part in."""
-    first = np.searchsorted(idle.gaps.end, steps.start_ns, side="right")
-    after = np.maximum(np.searchsorted(idle.gaps.start, steps.end_ns), first)
+def _gaps_of(idle: _Idle, start_ns: IntArray, end_ns: IntArray) -> list[slice]:
+    """Return which gaps each window has a part in."""
+    first = np.searchsorted(idle.gaps.end, start_ns, side="right")
+    after = np.maximum(np.searchsorted(idle.gaps.start, end_ns), first)
     return [slice(*pair) for pair in zip(first.tolist(), after.tolist(), strict=True)]
 
 
-def _longest(trace: Trace, idle: _Idle, steps: Windows, gaps: Sequence[slice]) -> list[Gap | None]:
-    """Return the longest gap of each step, of which only the part inside the step counts."""
+def _longest(
+    trace: Trace, idle: _Idle, windows: tuple[IntArray, IntArray], gaps: Sequence[slice]
+) -> list[Gap | None]:
+    """Return the longest gap of each window, of which only the part inside the window counts."""
     if not len(idle.gaps):
         return [None] * len(gaps)
     row = np.full(len(gaps), -1, np.intp)
     for position, mine in enumerate(gaps):
         if mine.stop > mine.start:
-            start_ns = np.maximum(idle.gaps.start[mine], steps.start_ns[position])
-            end_ns = np.minimum(idle.gaps.end[mine], steps.end_ns[position])
+            start_ns = np.maximum(idle.gaps.start[mine], windows[0][position])
+            end_ns = np.minimum(idle.gaps.end[mine], windows[1][position])
             row[position] = mine.start + (end_ns - start_ns).argmax()
-    start_ns = np.maximum(idle.gaps.start[row], steps.start_ns)
-    end_ns = np.minimum(idle.gaps.end[row], steps.end_ns)
+    start_ns = np.maximum(idle.gaps.start[row], windows[0])
+    end_ns = np.minimum(idle.gaps.end[row], windows[1])
     parts: dict[IdleCause, Intervals] = {
         "input": idle.input,
         "sync": idle.sync,

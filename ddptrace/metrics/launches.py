@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddptrace.kernels import Kind
-from ddptrace.metrics.host_work import HostWork
+from ddptrace.metrics.host_work import HostWork, host_work
 from ddptrace.metrics.recorded import Recorded
 from ddptrace.model import NEVER_NS, Mark
 
@@ -30,34 +30,27 @@ class Launching:
     operators: int | None
 
 
-def launching(recorded: Recorded, host: HostWork) -> list[Launching]:
+def launching(recorded: Recorded) -> list[Launching]:
     """Return how each step of a recording was launched."""
-    ops, steps = recorded.trace.ops, recorded.steps
-    kernels = np.flatnonzero((steps.owner >= 0) & (ops.kind != Kind.MEM))
-    owner = steps.owner[kernels]
+    host = host_work(recorded.trace)
+    return [_of_step(recorded, host, position) for position in range(len(recorded.steps.marks))]
+
+
+def _of_step(recorded: Recorded, host: HostWork, position: int) -> Launching:
+    ops, own = recorded.trace.ops, recorded.steps.own(position)
+    kernels = own[ops.kind[own] != Kind.MEM]
     launched = kernels[ops.launch_ns[kernels] != NEVER_NS]
-    order = launched[
-        np.lexsort((ops.launch_ns[launched], ops.thread[launched], steps.owner[launched]))
-    ]
-    launch_ns, thread = ops.launch_ns[order], ops.thread[order]
-    step = steps.owner[order]
-    # Nodes of one graph have one launch.
-    follows = (step[1:] == step[:-1]) & (thread[1:] == thread[:-1]) & (np.diff(launch_ns) > 0)
+    launched = launched[np.lexsort((ops.launch_ns[launched], ops.thread[launched]))]
+    launch_ns, thread = ops.launch_ns[launched], ops.thread[launched]
+    intervals_ns = np.diff(launch_ns)[thread[1:] == thread[:-1]]
     has_calls = host.told != "launches"
-    lengths = _medians(ops.end_ns[kernels] - ops.start_ns[kernels], owner, len(steps.marks))
-    intervals = _medians(np.diff(launch_ns)[follows], step[1:][follows], len(steps.marks))
-    calls = _medians(host.call_end_ns[order] - launch_ns, step, len(steps.marks))
-    counts = np.bincount(owner, minlength=len(steps.marks))
-    return [
-        Launching(
-            kernels=int(counts[position]),
-            kernel_ns=lengths[position],
-            interval_ns=intervals[position],
-            call_ns=calls[position] if has_calls else None,
-            operators=_operators(host, mark),
-        )
-        for position, mark in enumerate(steps.marks)
-    ]
+    return Launching(
+        kernels=kernels.size,
+        kernel_ns=_median(ops.end_ns[kernels] - ops.start_ns[kernels]),
+        interval_ns=_median(intervals_ns[intervals_ns > 0]),  # nodes of one graph have one launch
+        call_ns=_median(host.call_end_ns[launched] - launch_ns) if has_calls else None,
+        operators=_operators(host, recorded.steps.marks[position]),
+    )
 
 
 def _operators(host: HostWork, mark: Mark | None) -> int | None:
@@ -69,9 +62,5 @@ def _operators(host: HostWork, mark: Mark | None) -> int | None:
     return int(after - first)
 
 
-def _medians(values: NDArray[np.int64], owner: NDArray[np.intp], steps: int) -> list[int | None]:
-    """Return the median of each step's values; None for a step without any."""
-    order = np.argsort(owner, kind="stable")
-    borders = np.searchsorted(owner[order], np.arange(steps + 1))
-    pieces = np.split(values[order], borders[1:-1])
-    return [int(np.median(piece)) if piece.size else None for piece in pieces]
+def _median(values: NDArray[np.int64]) -> int | None:
+    return int(np.median(values)) if values.size else None

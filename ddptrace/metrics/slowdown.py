@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddptrace.intervals import IntArray
 from ddptrace.kernels import Kind
+from ddptrace.metrics.by_code import rows_by_code, sums_by_code
 from ddptrace.metrics.recorded import Recorded
 
 BESIDE = 0.9
@@ -56,20 +59,23 @@ class Slowdown:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Compute:
-    """The compute kernels of a recording's steps, a row each.
+    """Compute kernels of a recording's steps, a row each, by the position of their step.
 
-    `sort` numbers those of one name and direction, `place` counts them within a step. Forward and
-    backward kernels of one name are kept apart: they are of other sizes, and only backward ones
-    run beside gradients.
+    `sort` is the same for those of one name and direction, `place` counts them within a step.
+    Forward and backward kernels of one name are kept apart: they are of other sizes, and only
+    backward ones run beside gradients.
     """
 
-    name: NDArray[np.int32]
-    sort: NDArray[np.intp]
-    place: IntArray
+    step: NDArray[np.int32]
+    sort: NDArray[np.int32]
+    place: NDArray[np.int32]
     length_ns: IntArray
-    owner: NDArray[np.intp]
     beside: NDArray[np.bool_]
     alone: NDArray[np.bool_]
+
+    def take(self, rows: NDArray[Any] | slice) -> _Compute:
+        """Return the rows that a mask, an index array or a slice selects."""
+        return _Compute(*(getattr(self, column.name)[rows] for column in fields(self)))
 
 
 def slowdowns(recorded: Recorded) -> list[Slowdown]:
@@ -78,98 +84,94 @@ def slowdowns(recorded: Recorded) -> list[Slowdown]:
     Only kernels are compared that ran at enough places alone and at enough beside communication,
     all of about one length: sizes are not recorded, and one name may stand for many of them.
     """
-    compute = _compute(recorded)
-    sorts = int(compute.sort.max(initial=-1)) + 1
-    alone_ns = _steady_medians(compute, compute.alone, sorts, MOST_SPREAD_ALONE)
-    beside_ns = _steady_medians(compute, compute.beside, sorts, MOST_SPREAD_BESIDE)
+    steps = range(len(recorded.steps.marks))
+    compute = _joined([_of_step(recorded, position) for position in steps])
+    beside = compute.take(compute.beside)
+    beside_ns = _steady_medians(beside, 2 * len(recorded.trace.names), MOST_SPREAD_BESIDE)
+    # Most kernels run alone: only those count that have something to be compared with.
+    alone = compute.take(compute.alone & (beside_ns > 0)[compute.sort])
+    alone_ns = _steady_medians(alone, beside_ns.size, MOST_SPREAD_ALONE)
     comparable = (alone_ns > 0) & (beside_ns >= LEAST_RATIO * alone_ns)
     comparable &= beside_ns <= MOST_RATIO * alone_ns
+    borders = np.searchsorted(beside.step, np.arange(len(steps) + 1))
     found = []
-    for position, mark in enumerate(recorded.steps.marks):
-        mine = np.flatnonzero(compute.beside & (compute.owner == position))
-        rows = mine[comparable[compute.sort[mine]]]
+    for mark, first, end in zip(recorded.steps.marks, borders, borders[1:], strict=False):
+        mine = beside.take(slice(first, end))
+        rows = mine.take(comparable[mine.sort])
         # A single call that took far longer was held up by something else.
-        rows = rows[compute.length_ns[rows] <= MOST_RATIO * alone_ns[compute.sort[rows]]]
+        rows = rows.take(rows.length_ns <= MOST_RATIO * alone_ns[rows.sort])
+        expected_ns = alone_ns[rows.sort]
         kernels = [
-            _slowed(recorded, compute, rows[compute.sort[rows] == sort], alone_ns, beside_ns)
-            for sort in np.unique(compute.sort[rows])
+            SlowedKernel(
+                name=recorded.trace.names[sort // 2],
+                calls=calls,
+                alone_ns=int(alone_ns[sort]),
+                beside_ns=int(beside_ns[sort]),
+                extra_ns=extra_ns,
+            )
+            for sort, calls, extra_ns in sums_by_code(rows.sort, rows.length_ns - expected_ns)
         ]
-        expected_ns = int(alone_ns[compute.sort[rows]].sum())
         found.append(
             Slowdown(
                 step=None if mark is None else mark.index,
                 extra_ns=sum(kernel.extra_ns for kernel in kernels) if kernels else None,
-                ratio=int(compute.length_ns[rows].sum()) / expected_ns if kernels else None,
-                beside=mine.size,
-                compared=rows.size,
+                ratio=int(rows.length_ns.sum()) / int(expected_ns.sum()) if kernels else None,
+                beside=mine.step.size,
+                compared=rows.step.size,
                 kernels=tuple(sorted(kernels, key=lambda kernel: -kernel.extra_ns)),
             )
         )
     return found
 
 
-def _compute(recorded: Recorded) -> _Compute:
-    ops, comm = recorded.trace.ops, recorded.busy.comm
-    length_ns = ops.end_ns - ops.start_ns
-    owner = recorded.steps.owner
-    rows = np.flatnonzero((ops.kind == Kind.COMPUTE) & (length_ns > 0) & (owner >= 0))
-    beside_ns = comm.length_in(ops.start_ns[rows], ops.end_ns[rows])
-    what = ops.name[rows].astype(np.int64) * 2 + ops.in_backward[rows]
-    used = np.bincount(what, minlength=1) > 0
-    sort = (np.cumsum(used) - 1)[what]
+def _of_step(recorded: Recorded, position: int) -> _Compute:
+    ops, own = recorded.trace.ops, recorded.steps.own(position)
+    start_ns, end_ns = ops.start_ns[own], ops.end_ns[own]
+    mine = (ops.kind[own] == Kind.COMPUTE) & (end_ns > start_ns)
+    rows, start_ns, end_ns = own[mine], start_ns[mine], end_ns[mine]
+    length_ns = end_ns - start_ns
+    beside_ns = recorded.busy.comm.length_in(start_ns, end_ns)
+    sort = ops.name[rows] * np.int32(2) + ops.in_backward[rows]
     return _Compute(
-        name=ops.name[rows],
+        step=np.full(rows.size, position, np.int32),
         sort=sort,
-        place=_places(owner[rows], sort),
-        length_ns=length_ns[rows],
-        owner=owner[rows],
-        beside=beside_ns >= BESIDE * length_ns[rows],
+        place=_places(sort),
+        length_ns=length_ns,
+        beside=beside_ns >= BESIDE * length_ns,
         alone=beside_ns == 0,
     )
 
 
-def _places(owner: NDArray[np.intp], sort: NDArray[np.intp]) -> IntArray:
-    """Return how many of its sort ran before each kernel in its step."""
-    order = np.argsort(owner * (int(sort.max(initial=0)) + 1) + sort, kind="stable")
+def _joined(pieces: Sequence[_Compute]) -> _Compute:
+    columns = ([getattr(piece, column.name) for piece in pieces] for column in fields(_Compute))
+    return _Compute(*(np.concatenate(column) for column in columns))
+
+
+def _places(sort: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return how many of its sort ran before each kernel of a step."""
+    order = rows_by_code(sort)
     new = np.ones(order.size, np.bool_)
-    new[1:] = (np.diff(owner[order]) != 0) | (np.diff(sort[order]) != 0)
-    at = np.arange(order.size)
-    places = np.empty(order.size, np.int64)
+    new[1:] = np.diff(sort[order]) != 0
+    at = np.arange(order.size, dtype=np.int32)
+    places = np.empty(order.size, np.int32)
     places[order] = at - np.maximum.accumulate(np.where(new, at, 0))
     return places
 
 
-def _steady_medians(
-    compute: _Compute, rows: NDArray[np.bool_], sorts: int, most_spread: float
-) -> IntArray:
-    """Return the median length of each sort of kernel in some rows; 0 for few or uneven ones."""
-    order = np.lexsort((compute.length_ns[rows], compute.sort[rows]))
-    length_ns = compute.length_ns[rows][order]
-    calls = np.bincount(compute.sort[rows], minlength=sorts)
-    first = np.cumsum(calls) - calls
-    places = compute.place.max(initial=0) + 1
-    used = np.unique(compute.sort[rows] * places + compute.place[rows]) // places
-    known = np.flatnonzero(np.bincount(used, minlength=sorts) >= LEAST_PLACES)
-    low, middle, high = (
-        length_ns[first[known] + (tenths * (calls[known] - 1)) // 10] for tenths in (1, 5, 9)
-    )
+def _steady_medians(compute: _Compute, sorts: int, most_spread: float) -> IntArray:
+    """Return the median length of each sort of kernel; 0 where they are few or uneven."""
+    order = rows_by_code(compute.sort)
+    calls = np.bincount(compute.sort, minlength=sorts)
+    end = np.cumsum(calls)
     medians = np.zeros(sorts, np.int64)
-    medians[known] = np.where(high - low <= most_spread * middle, middle, 0)
+    for sort in np.flatnonzero(calls >= LEAST_PLACES).tolist():
+        rows = order[end[sort] - calls[sort] : end[sort]]
+        if np.count_nonzero(np.bincount(compute.place[rows])) < LEAST_PLACES:
+            continue
+        length_ns = np.sort(compute.length_ns[rows])
+        low, middle, high = (
+            int(length_ns[(tenths * (rows.size - 1)) // 10]) for tenths in (1, 5, 9)
+        )
+        if high - low <= most_spread * middle:
+            medians[sort] = middle
     return medians
-
-
-def _slowed(
-    recorded: Recorded,
-    compute: _Compute,
-    rows: NDArray[np.intp],
-    alone_ns: IntArray,
-    beside_ns: IntArray,
-) -> SlowedKernel:
-    sort = compute.sort[rows[0]]
-    return SlowedKernel(
-        name=recorded.trace.names[compute.name[rows[0]]],
-        calls=rows.size,
-        alone_ns=int(alone_ns[sort]),
-        beside_ns=int(beside_ns[sort]),
-        extra_ns=int((compute.length_ns[rows] - alone_ns[sort]).sum()),
-    )

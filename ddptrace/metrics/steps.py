@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddptrace import kernels
+from ddptrace.intervals import IntArray
 from ddptrace.kernels import Kind
 from ddptrace.metrics.recorded import Busy, Recorded
 from ddptrace.metrics.windows import Windows
@@ -56,47 +57,64 @@ def step_metrics(recorded: Recorded) -> list[StepMetrics]:
     trace, steps = recorded.trace, recorded.steps
     columns = _busy_columns(recorded.busy, steps)
     return [
-        _step(trace, steps, columns, position, own)
-        for position, own in enumerate(_own_operations(trace.ops, steps))
+        _step(trace, steps, columns, position, _Own.of(trace.ops, steps.own(position)))
+        for position in range(len(steps.marks))
     ]
 
 
-def _own_operations(ops: Ops, steps: Windows) -> Iterator[Ops]:
-    """Yield the operations that belong to each step."""
-    if (
-        len(steps.marks) == 1 and (steps.owner == 0).all()
-    ):  # so do all to the one window of a recording without marks
-        yield ops
-        return
-    for position in range(len(steps.marks)):
-        yield ops.take(steps.own(position))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Own:
+    """The operations of one kind that belong to a step, as far as figures need them."""
+
+    start_ns: IntArray
+    end_ns: IntArray
+    in_backward: NDArray[np.bool_]
+    collective: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, ops: Ops, rows: NDArray[np.int32]) -> dict[Kind, _Own]:
+        """Return the operations of each kind among some rows."""
+        kind = ops.kind[rows]
+        found = {each: rows[kind == each] for each in (Kind.COMPUTE, Kind.COMM)}
+        return {
+            each: cls(
+                ops.start_ns[mine], ops.end_ns[mine], ops.in_backward[mine], ops.collective[mine]
+            )
+            for each, mine in found.items()
+        }
+
+    def __len__(self) -> int:
+        return int(self.start_ns.size)
 
 
-def _busy_columns(times: Busy, steps: Windows) -> dict[str, NDArray[np.int64]]:
+def _busy_columns(times: Busy, steps: Windows) -> dict[str, IntArray]:
     """Return for each busy time its length inside each window."""
-    work = times.compute | times.comm
     sets = {
         "compute_ns": times.compute,
         "comm_ns": times.comm,
         "hidden_comm_ns": times.hidden,
         "exposed_comm_ns": times.exposed,
         "mem_ns": times.mem,
-        "exposed_mem_ns": times.mem - work,
-        "busy_ns": work | times.mem,
+        "exposed_mem_ns": times.mem - times.compute - times.comm,
     }
     return {name: found.length_in(steps.start_ns, steps.end_ns) for name, found in sets.items()}
 
 
 def _step(
-    trace: Trace, steps: Windows, columns: dict[str, NDArray[np.int64]], position: int, own: Ops
+    trace: Trace,
+    steps: Windows,
+    columns: dict[str, IntArray],
+    position: int,
+    own: Mapping[Kind, _Own],
 ) -> StepMetrics:
     start_ns, end_ns = int(steps.start_ns[position]), int(steps.end_ns[position])
     figures = {name: int(column[position]) for name, column in columns.items()}
-    compute, comm = own.of(Kind.COMPUTE), own.of(Kind.COMM)
+    busy_ns = figures["compute_ns"] + figures["exposed_comm_ns"] + figures["exposed_mem_ns"]
+    compute, comm = own[Kind.COMPUTE], own[Kind.COMM]
     known: dict[str, int | float | None] = {
         **figures,
         "step_ns": end_ns - start_ns,
-        "idle_ns": end_ns - start_ns - figures["busy_ns"],
+        "idle_ns": end_ns - start_ns - busy_ns,
         "compute_span_ns": _span_ns(compute),
         "overlap_ratio": _ratio(figures["hidden_comm_ns"], figures["comm_ns"]),
         "tail_ns": _tail_ns(compute, comm),
@@ -106,7 +124,6 @@ def _step(
     mark = steps.marks[position]
     for name in _unknown(trace, mark):
         known[name] = None
-    del known["busy_ns"]
     return StepMetrics(
         rank=trace.rank,
         step=None if mark is None else mark.index,
@@ -147,24 +164,17 @@ def _unknown(trace: Trace, mark: Mark | None) -> tuple[str, ...]:
     return ("idle_ns",) if lost else ()
 
 
-def _span_ns(compute: Ops) -> int | None:
+def _span_ns(compute: _Own) -> int | None:
     if not len(compute):
         return None
     return int(compute.end_ns.max()) - int(compute.start_ns.min())
-
-
-def may_reduce_gradients(trace: Trace, comm: Ops) -> NDArray[np.bool_]:
-    """Tell which comm operations may be those of gradients: unless they do something else."""
-    operation = trace.collectives.operation[comm.collective]
-    gradient = [code < 0 or trace.names[code] in kernels.GRADIENT_OPERATIONS for code in operation]
-    return np.array(gradient, np.bool_)
 
 
 def _ratio(part_ns: int, whole_ns: int) -> float | None:
     return part_ns / whole_ns if whole_ns else None
 
 
-def _tail_ns(compute: Ops, comm: Ops) -> int | None:
+def _tail_ns(compute: _Own, comm: _Own) -> int | None:
     """Return the time from the last compute before the end of communication to that end.
 
     Compute that starts at that end or after it (the optimizer) does not count.
@@ -179,7 +189,7 @@ def _tail_ns(compute: Ops, comm: Ops) -> int | None:
     return max(end_ns - int(before.max()), 0)
 
 
-def _first_comm_delay_ns(trace: Trace, compute: Ops, comm: Ops) -> int | None:
+def _first_comm_delay_ns(trace: Trace, compute: _Own, comm: _Own) -> int | None:
     """Return the start of the first gradient collective − that of the first backward kernel."""
     first_compute = compute.start_ns[compute.in_backward]
     if not first_compute.size:
@@ -187,5 +197,15 @@ def _first_comm_delay_ns(trace: Trace, compute: Ops, comm: Ops) -> int | None:
     start_ns = int(first_compute.min())
     # gloo works on threads of its own: there only the time tells that a collective is of backward.
     of_backward = comm.start_ns >= start_ns if trace.device == "host" else comm.in_backward
-    first_comm = comm.start_ns[of_backward & may_reduce_gradients(trace, comm)]
+    first_comm = comm.start_ns[of_backward & _may_reduce_gradients(trace, comm)]
     return int(first_comm.min()) - start_ns if first_comm.size else None
+
+
+def _may_reduce_gradients(trace: Trace, comm: _Own) -> NDArray[np.bool_]:
+    """Tell which comm operations may be those of gradients: unless they do something else."""
+    operation = trace.collectives.operation[comm.collective]
+    used = np.unique(operation).tolist()
+    others = [
+        code for code in used if code >= 0 and trace.names[code] not in kernels.GRADIENT_OPERATIONS
+    ]
+    return ~np.isin(operation, others)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias, overload
 
 import numpy as np
@@ -19,16 +20,26 @@ class Spans(Sequence[Pair]):
     """Intervals as a sequence of [start_ns, end_ns) pairs, each made when it is asked for.
 
     As pairs of Python's own numbers the millions of a long recording would take eight times the
-    memory.
+    memory. `moved` gives the intervals on the clock of the report; it is not asked before they are.
     """
 
-    __slots__ = ("intervals",)
+    __slots__ = ("_moved", "_times")
 
-    def __init__(self, intervals: Intervals) -> None:
-        self.intervals = intervals
+    def __init__(
+        self, times: Intervals, moved: Callable[[Intervals], Intervals] | None = None
+    ) -> None:
+        self._times = times
+        self._moved = moved
+
+    @property
+    def intervals(self) -> Intervals:
+        """The pairs as a set of time."""
+        if self._moved is not None:
+            self._times, self._moved = self._moved(self._times), None
+        return self._times
 
     def __len__(self) -> int:
-        return len(self.intervals)
+        return len(self._times)
 
     @overload
     def __getitem__(self, place: int) -> Pair: ...
@@ -66,9 +77,9 @@ class RankTimeline:
 def rank_timeline(recorded: Recorded, base: Timebase, number: int) -> RankTimeline:
     """Return the intervals of a rank's recording of that number, in times of the report."""
     rank, times = recorded.trace.rank, recorded.busy
+    moved = partial(base.moved_set, rank, number)
     compute, hidden, exposed, mem = (
-        Spans(base.moved_set(rank, number, one))
-        for one in (times.compute, times.hidden, times.exposed, times.mem)
+        Spans(one, moved) for one in (times.compute, times.hidden, times.exposed, times.mem)
     )
     return RankTimeline(rank, compute=compute, hidden_comm=hidden, exposed_comm=exposed, mem=mem)
 

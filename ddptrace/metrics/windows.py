@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ddptrace.metrics.by_code import rows_by_code
 from ddptrace.model import NEVER_NS, Mark, Ops, Trace
 
 IntArray: TypeAlias = NDArray[np.int64]
@@ -40,8 +41,9 @@ class Windows:
 def _windows(
     marks: tuple[Mark | None, ...], start_ns: IntArray, end_ns: IntArray, owner: NDArray[np.intp]
 ) -> Windows:
-    by_owner = np.argsort(owner, kind="stable").astype(np.int32)
-    borders = np.searchsorted(owner[by_owner], np.arange(len(marks) + 1))
+    counts = np.bincount(owner + 1, minlength=len(marks) + 1)  # first those that no step owns
+    by_owner = rows_by_code(owner + 1).astype(np.int32)
+    borders = np.cumsum(counts)
     return Windows(marks, start_ns, end_ns, owner, by_owner, borders)
 
 
@@ -70,12 +72,12 @@ def _gpu_windows(trace: Trace) -> Windows:
     owner = _owners(marks, ops.launch_ns)
     if not (owner >= 0).any():
         return _windows((), np.empty(0, np.int64), np.empty(0, np.int64), owner)
-    used, owner_of_used = np.unique(owner[owner >= 0], return_inverse=True)
-    owner = owner.copy()
-    owner[owner >= 0] = owner_of_used.reshape(-1)
-    last = np.full(used.size, NEVER_NS)
-    np.maximum.at(last, owner[owner >= 0], ops.end_ns[owner >= 0])
-    end = np.maximum.accumulate(last)
+    is_used = np.bincount(owner + 1, minlength=len(marks) + 1)[1:] > 0
+    used = np.flatnonzero(is_used)
+    owner = np.append(np.where(is_used, np.cumsum(is_used) - 1, -1), -1)[owner]
+    last = np.full(used.size + 1, NEVER_NS)
+    np.maximum.at(last, owner, ops.end_ns)  # the last place is for what no step owns
+    end = np.maximum.accumulate(last[:-1])
     first = _first_start(ops, marks[int(used[0])], int(ops.start_ns[owner == 0].min()))
     return _windows(
         marks=tuple(marks[int(index)] for index in used),

@@ -92,6 +92,11 @@ def _fitted(model: Model) -> str:
 def _headline(found: WhatIf) -> str:
     best, changed = found.best, f"with {' and '.join(found.scenario)}: " if found.scenario else ""
     gain = best.gain_ns / found.measured_step_ns
+    if best.bucket_cap_mb == found.recorded_cap_mb and not found.scenario:
+        return (
+            f"no better cap than what is there: bucket_cap_mb={best.bucket_cap_mb:g}, "
+            f"{ms(found.measured_step_ns)} ms a step"
+        )
     if best.gain_low_ns <= 0 and not found.scenario:
         return (
             f"no cap is surely better than what is there ({ms(found.measured_step_ns)} ms a step): "

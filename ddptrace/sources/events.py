@@ -116,6 +116,7 @@ KNOWN_DECODER: msgspec.json.Decoder[list[Event]] = msgspec.json.Decoder(_union(K
 NUMBER_DECODER: msgspec.json.Decoder[list[Event]] = msgspec.json.Decoder(_union(Span))
 TEXT_DECODER: msgspec.json.Decoder[list[Event]] = msgspec.json.Decoder(_union(TextSpan))
 
+_INPUT_FIELDS = ("Input Dims", "Input type")
 _ARGS_FIELDS = Args.__struct_encode_fields__ + Labels.__struct_encode_fields__
 
 
@@ -132,7 +133,15 @@ def _narrow(document: Mapping[str, Any]) -> dict[str, Any]:
     args = document.get("args")
     if isinstance(args, dict):
         event["args"] = {key: _scalar(args.get(key)) for key in _ARGS_FIELDS}
+        event["args"] |= {key: _nested(args.get(key)) for key in _INPUT_FIELDS}
     return event
+
+
+def _nested(value: object) -> list[object] | None:
+    """Return a list of scalars, or of lists of them; None for anything else."""
+    if not isinstance(value, list):
+        return None
+    return [list(map(_scalar, each)) if isinstance(each, list) else _scalar(each) for each in value]
 
 
 def _scalar(value: object) -> int | str | None:

@@ -66,7 +66,8 @@ class Session:
         distinct, place = coded(device)
         if not distinct.size:
             return -1
-        ordinal = int(distinct[np.bincount(place).argmax()])
+        usual = np.bincount(place).argmax() if distinct.size > 1 else 0
+        ordinal = int(distinct[usual])
         return self.gpu_of.get((process_id(process), ordinal), -1)
 
 

@@ -13,7 +13,7 @@ from ddptrace import kernels
 from ddptrace.intervals import IntArray
 from ddptrace.kernels import Kind, Patterns
 from ddptrace.model import NEVER_NS, HostKind, HostRanges, Ops
-from ddptrace.sources.coding import coded
+from ddptrace.sources.coding import first_rows
 from ddptrace.sources.collectives import Calls as CommCalls
 from ddptrace.sources.collectives import Operations, collectives, rows_of
 from ddptrace.sources.columns import Codes
@@ -26,15 +26,9 @@ from ddptrace.sources.sqlite_pages import NULL
 
 def first_calls(calls: Calls, correlation: IntArray) -> NDArray[np.int32]:
     """Return for each correlation id the row of the earliest call that has it; -1 for none."""
-    ids, code = coded(calls.correlation)
-    first = np.empty(ids.size, np.int32)
-    # Of several values for one place the last one stays: the earliest call, backwards.
-    first[code[::-1]] = np.arange(code.size - 1, -1, -1, dtype=np.int32)
-    if not ids.size:
-        return np.full(correlation.size, -1, np.int32)
-    place = np.minimum(np.searchsorted(ids, correlation), ids.size - 1)
-    known = (ids[place] == correlation) & (correlation > 0)
-    return np.where(known, first[place], np.int32(-1))
+    row = first_rows(calls.correlation, correlation)
+    row[correlation <= 0] = -1
+    return row
 
 
 @dataclass(frozen=True, slots=True)

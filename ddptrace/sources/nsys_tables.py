@@ -159,8 +159,10 @@ def read_tables(store: Store) -> Tables:
 def unnamed(work: Work, names: Codes) -> int:
     """Count the kernels whose names the file does not hold."""
     is_unnamed = np.array([text == UNNAMED for text in names], np.bool_)
+    if not is_unnamed.any():
+        return 0
     mine = work.name[work.kind != Kind.MEM]
-    return int(is_unnamed[mine].sum()) if mine.size else 0
+    return int(is_unnamed[mine].sum())
 
 
 def _without_times(work: Work) -> NDArray[np.bool_]:

@@ -142,10 +142,11 @@ def _values(pages: Bytes, header: Header, places: Sequence[int]) -> list[IntArra
     kinds, start = _kinds(data, record, max(places) + 1)
     widths = _widths(kinds)
     columns = {}
+    before = np.zeros(start.size, np.uint16)  # a page has at most as many bytes
     for place, kind in enumerate(kinds):
         if place in places:
-            columns[place] = _integers(data, start, kind, widths[place])
-        start = start + widths[place]
+            columns[place] = _integers(data, start + before, kind, widths[place])
+        before += widths[place]
     return [columns[place] for place in places]
 
 

@@ -20,7 +20,12 @@ OVERLAPPED = 0.2
 MOST_SPREAD = 0.25
 """Calls of one name are one kernel when eight in ten differ by no more, against the median."""
 UNSEEN = 0.3
-"""Kernels that nothing compares may take this part longer, or twice as much more as others do."""
+"""Kernels that nothing compares may take this part longer, or twice as much more as others do.
+
+Half of it is what is taken for likely.
+"""
+ENOUGH_RATIO = 0.2
+"""Kernels of so much of the time beside communication stand for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +55,17 @@ def slowed(recordings: Iterable[Recorded]) -> Slowed:
         for overlap_ns, excess_ns in _compared(calls):
             known_ns += overlap_ns
             lost_ns += excess_ns
-    if not known_ns:
+    if not beside_ns:
         return Slowed(1.0, 1.0, 1 + UNSEEN, 0.0)
-    ratio = max(_ratio(known_ns, lost_ns), 1.0)
+    ratio = max(_ratio(known_ns, lost_ns), 1.0) if known_ns else 1.0
     compared = known_ns / beside_ns
     unseen = max(UNSEEN, 2 * (ratio - 1))
     low = 1 + (ratio - 1) * compared
     high = ratio * compared + (1 + unseen) * (1 - compared)
-    return Slowed(ratio, min(low, ratio), max(high, ratio), compared)
+    # A few kernels say little of all the others.
+    weight = min(compared / ENOUGH_RATIO, 1.0)
+    likely = weight * ratio + (1 - weight) * (1 + UNSEEN / 2)
+    return Slowed(likely, min(low, likely), max(high, likely), compared)
 
 
 def _ratio(overlap_ns: float, excess_ns: float) -> float:

@@ -11,13 +11,18 @@ from numpy.typing import NDArray
 
 from ddptrace.errors import RunError
 from ddptrace.intervals import IntArray
+from ddptrace.kernels import Kind
 from ddptrace.metrics.comm_table import NONE
 from ddptrace.metrics.first_ready import BackwardWork, names_of
 from ddptrace.metrics.measured import Measured
+from ddptrace.metrics.recorded import Recorded
 from ddptrace.model import NEVER_NS, DdpModule
 from ddptrace.whatif import ready
 from ddptrace.whatif.progress import Floats, Moments, Progress, joined
 from ddptrace.whatif.ready import Pattern, Resolution, Sized, Told
+
+SHARED_RATIO = 0.5
+"""Communication does not overlap where more than this part of it is on the stream of compute."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,6 +164,7 @@ def _steps(measured: Measured, rank: int) -> Iterable[_Step]:
                 )
             if layout is None or rows.size != len(layout):
                 continue
+            _check_stream(recorded, at, table.row[rows])
             rows = rows[np.argsort(times.bucket[rows], kind="stable")]
             released = times.released_ns[rows]
             step = _Step(
@@ -172,6 +178,18 @@ def _steps(measured: Measured, rank: int) -> Iterable[_Step]:
                 others=int(mine.sum()) - rows.size,
             )
             yield _with_gradients(step, told, int(table.launch_ns[rows[0]]), known)
+
+
+def _check_stream(recorded: Recorded, at: int, buckets: NDArray[np.intp]) -> None:
+    """Raise RunError where buckets run on the stream of compute, so that nothing can overlap."""
+    ops, own = recorded.trace.ops, recorded.steps.own(at)
+    backward = own[(ops.kind[own] == Kind.COMPUTE) & ops.in_backward[own]]
+    shared = np.isin(ops.stream[buckets], ops.stream[backward]) & (ops.stream[buckets] >= 0)
+    if shared.any() and shared.mean() > SHARED_RATIO:
+        raise RunError(
+            "buckets are reduced on the stream of compute: nothing overlaps, whatever the cap is "
+            "(let DDP launch collectives on NCCL's own stream)"
+        )
 
 
 def _backward_begin(work: BackwardWork, launched_ns: int) -> int:

@@ -18,7 +18,7 @@ from ddptrace.whatif.packing import Packing
 from ddptrace.whatif.rules import described, packing_of, recorded_cap
 from ddptrace.whatif.scenario import Scenario
 from ddptrace.whatif.scenes import Scenes
-from ddptrace.whatif.schedule import Packed, Physics, Schedule, packed
+from ddptrace.whatif.schedule import Packed, Physics, Schedule, packed, packed_as_recorded
 from ddptrace.whatif.trust import Grounds, judged
 
 CAPS_MB = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0)
@@ -61,6 +61,9 @@ def _predicted(measured: Measured, caps: Sequence[float], scenario: Scenario) ->
         cap: packed(job.pieces, packing, packing.limits(cap), compressed=scenario.is_compressed)
         for cap in caps
     }
+    if job.resolution == "buckets" and current.cap_mb in buckets:
+        recorded = packed_as_recorded(job, compressed=scenario.is_compressed)
+        buckets[current.cap_mb] = recorded
     replayed_ns = _recorded_ns(job, physics.point(1.0))
     misfit = replayed_ns / start.recorded_ns - 1
     found = [scenes.predicted(cap, each, abs(misfit)) for cap, each in buckets.items()]

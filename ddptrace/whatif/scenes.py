@@ -12,14 +12,16 @@ from ddptrace.whatif.anchor import NOISE_RATIO, Anchoring
 from ddptrace.whatif.document import Best, Bounds, Costs, Prediction
 from ddptrace.whatif.job import Job
 from ddptrace.whatif.known import Known
+from ddptrace.whatif.packing import Packing
 from ddptrace.whatif.replay import Replayed
 from ddptrace.whatif.scenario import Scenario
 from ddptrace.whatif.schedule import Packed, Physics, Schedule
 
 OTHER_JOB_RATIO = 0.05
-"""Transfers of one size take longer or shorter by this in another job, or between others."""
-ALIKE = 0.1
-"""Sizes that differ by no more than this part are of one kind."""
+"""Exposed transfers take longer or shorter by this in another job, even of the same sizes.
+
+By more where transfers are further off their line than that.
+"""
 OUTSIDE_DOUBLINGS = 0.5
 """A prediction is outside what was seen when the size of a bucket is further out than this."""
 NEARLY_RATIO = 0.002
@@ -72,17 +74,26 @@ class Scenes:
         return _Pair(now.step_ns, after)
 
     def predicted(self, cap_mb: float, buckets: Packed, misfit_ratio: float) -> Prediction:
-        """Return the step with some buckets."""
+        """Return the step with some buckets.
+
+        Where recorded buckets were cut into pieces that nobody knows, they may also be whole.
+        """
         step = self._point.after.with_buckets(buckets)
         change = self._changed(buckets)
         start, expected = self._start, self._start.step_ns + change.likely
         # What the replay cannot explain grows with how much is changed.
         unknown = hypot(
             misfit_ratio * abs(change.likely),
-            OTHER_JOB_RATIO * self._new_part(buckets) * step.exposed_comm_ns,
+            max(OTHER_JOB_RATIO, self._known.fit.residual_ratio)
+            * self._is_new(buckets)
+            * step.exposed_comm_ns,
         )
         low = expected - hypot(change.likely - change.low, start.noise_ns, unknown)
         high = expected + hypot(change.high - change.likely, start.noise_ns, unknown)
+        if self._job.resolution == "buckets" and self._is_new(buckets):
+            whole_ns = self._point.after.with_whole(Packing().limits(cap_mb)).step_ns
+            uncut = self._start.step_ns + whole_ns - self._point.now_ns
+            low, high = min(low, uncut - start.noise_ns), max(high, uncut + start.noise_ns)
         expected, low, high = self._by_host(buckets, expected, low, high)
         outside = max(self._known.fit.doublings_outside(size) for size in buckets.size_bytes)
         return Prediction(
@@ -96,11 +107,9 @@ class Scenes:
             is_outside=outside >= OUTSIDE_DOUBLINGS,
         )
 
-    def _new_part(self, buckets: Packed) -> float:
-        """Return which part of the bytes is in buckets of sizes that were not recorded."""
-        recorded = np.array(self._job.recorded_bytes, np.float64)
-        apart = np.abs(np.log(buckets.size_bytes[:, None] / recorded[None, :])).min(axis=1)
-        return float(buckets.size_bytes[apart > ALIKE].sum() / buckets.size_bytes.sum())
+    def _is_new(self, buckets: Packed) -> bool:
+        """Tell whether buckets are not those that were recorded."""
+        return tuple(buckets.size_bytes.tolist()) != self._job.recorded_bytes
 
     def _by_host(
         self, buckets: Packed, expected: float, low: float, high: float

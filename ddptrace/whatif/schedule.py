@@ -52,7 +52,19 @@ def packed(pieces: Sized, packing: Packing, limits: Limits, *, compressed: bool 
         buckets = pack(sizes.tolist(), elements.tolist(), limits)
     counts = np.array([len(each) for each in buckets], np.intp)
     order = places[np.concatenate([np.array(each, np.intp) for each in buckets])]
-    first = np.cumsum(counts) - counts
+    return _packed(pieces, order, np.cumsum(counts) - counts, compressed=compressed)
+
+
+def packed_as_recorded(job: Job, *, compressed: bool = False) -> Packed:
+    """Return the buckets that were recorded, of the pieces that they were cut into."""
+    first = np.flatnonzero(np.diff(job.owner, prepend=-1))
+    return _packed(job.pieces, np.arange(len(job.pieces)), first, compressed=compressed)
+
+
+def _packed(
+    pieces: Sized, order: NDArray[np.intp], first: NDArray[np.intp], *, compressed: bool
+) -> Packed:
+    sizes = pieces.size_bytes
     whole = np.add.reduceat(sizes[order], first)
     sent = sizes[order].astype(np.float64)
     if compressed:
@@ -110,6 +122,14 @@ class Schedule:
         """Return the step with other buckets."""
         ready = np.maximum.reduceat(self.gradients[buckets.order], buckets.first)
         return self._replay(buckets.sent_bytes.tolist(), ready)
+
+    def with_whole(self, limits: Limits) -> Replayed:
+        """Return the step with the recorded buckets put together, none of them cut."""
+        sizes = self.job.recorded_bytes
+        groups = pack(sizes, [0] * len(sizes), limits)
+        first = np.array([group[0] for group in groups], np.intp)
+        sent = np.add.reduceat(np.array(sizes, np.float64), first)
+        return self._replay(sent.tolist(), np.maximum.reduceat(self.released, first))
 
     def without_buckets(self) -> Replayed:
         """Return the step in which nothing is communicated."""

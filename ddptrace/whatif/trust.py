@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.stragglers import sharing_ranks
 from ddptrace.whatif.anchor import Anchoring
-from ddptrace.whatif.contention import Slowed
+from ddptrace.whatif.contention import ENOUGH_RATIO, Slowed
 from ddptrace.whatif.cost import Fit
 from ddptrace.whatif.document import Prediction, Trust
 from ddptrace.whatif.job import Job
@@ -19,8 +19,6 @@ MISFIT_RATIO = 0.03
 """A replay of the recorded buckets that is off by more is no replay of this job."""
 WILD_RATIO = 0.10
 UNEXPLAINED_RATIO = 0.05
-COMPARED_RATIO = 0.2
-"""Slower compute is known when so much of the time beside communication could be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,7 @@ def _of_costs(on: Grounds, predictions: list[Prediction]) -> Iterator[str]:
             f"{alpha_us:.0f} µs is assumed, a third to three times of it is in the intervals "
             "(--alpha-us sets it)"
         )
-    if on.beside.compared_ratio < COMPARED_RATIO and on.beside.high > 1:
+    if on.beside.compared_ratio < ENOUGH_RATIO and on.beside.high > 1:
         yield (
             "hardly any kernel ran both alone and beside communication: that compute takes "
             f"{on.beside.ratio:.2f} times as long beside it is a guess, up to "

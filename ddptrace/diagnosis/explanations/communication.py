@@ -91,7 +91,8 @@ BUCKET_SCHEDULE = Explanation(
     "is ready (available_ns). What must stay exposed is the larger of transfer_ns - available_ns "
     f"and the last bucket, of which up to the time of {kibibytes(LAST_BYTES)} is accepted; with "
     f"one bucket only, the time of {kibibytes(SMALLEST_BYTES)}. The exposed transfer of buckets "
-    "beyond that is the cost.",
+    "beyond that is the cost. Where the size and the time of each gradient are known, the cost is "
+    "what a replay of the step saves with the best of the usual caps (ddptrace whatif).",
     misleads="On a rank that waits for a straggler, buckets end late for no fault of the schedule: "
     "see to the straggler first. The smallest cap is not the best one: each bucket has a fixed "
     "cost. bucket_cap_mb does not split a parameter: a large embedding is one bucket.",

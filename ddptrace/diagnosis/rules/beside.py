@@ -91,9 +91,10 @@ def _compute_stream(step: Step) -> int | None:
     rows = step.own[(ops.kind[step.own] == Kind.COMPUTE) & (ops.stream[step.own] >= 0)]
     if step.recorded.trace.device == "host" or not rows.size:
         return None
-    streams, place = np.unique(ops.stream[rows], return_inverse=True)
-    total_ns = np.bincount(place.reshape(-1), ops.end_ns[rows] - ops.start_ns[rows])
-    return int(streams[total_ns.argmax()])
+    stream, length_ns = ops.stream[rows], ops.end_ns[rows] - ops.start_ns[rows]
+    streams = np.unique(stream).tolist()
+    longest: int = max(streams, key=lambda one: int(length_ns[stream == one].sum()))
+    return longest
 
 
 def comm_slows_compute(basis: Basis) -> Iterator[Finding]:

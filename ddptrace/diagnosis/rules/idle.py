@@ -9,6 +9,7 @@ from statistics import median
 from ddptrace.diagnosis.basis import Basis, Cost
 from ddptrace.diagnosis.finding import Evidence, Finding
 from ddptrace.metrics.idle import IdleCauses
+from ddptrace.metrics.launches import launching
 
 
 def input_stall(basis: Basis) -> Iterator[Finding]:
@@ -63,18 +64,19 @@ def launch_bound(basis: Basis) -> Iterator[Finding]:
     cost = _cost(basis, "launch_ns")
     if cost is None:
         return
-    mine = _of_rank(basis, cost.rank)
-    launching = [one.launching for one in mine]
+    known = basis.once(launching, cost.rank)
+    steps = (one for one in basis.of_rank(cost.rank) if one.causes.idle is not None)
+    mine = [known[id(one.recorded)][one.at] for one in steps]
     yield Finding(
         code="launch_bound",
         cost_ns=cost.ns,
         ranks=cost.ranks(basis.limit_ns),
         evidence=[
             Evidence("launch_bound_ns", cost.ns, basis.limit_ns),
-            Evidence("kernels", _middle([one.kernels for one in launching]), None),
-            Evidence("kernel_ns", _middle([one.kernel_ns for one in launching]), None),
-            Evidence("interval_ns", _middle([one.interval_ns for one in launching]), None),
-            Evidence("operators", _middle([one.operators for one in launching]), None),
+            Evidence("kernels", _middle([one.kernels for one in mine]), None),
+            Evidence("kernel_ns", _middle([one.kernel_ns for one in mine]), None),
+            Evidence("interval_ns", _middle([one.interval_ns for one in mine]), None),
+            Evidence("operators", _middle([one.operators for one in mine]), None),
         ],
         advice="give the host less to launch: torch.compile or CUDA graphs, a fused optimizer "
         "(fused=True or foreach), larger batches, fewer and larger parameters",

@@ -183,10 +183,12 @@ def _bunch(step: Step) -> _Bunch | None:
     length_ns = ops.end_ns[rows] - ops.start_ns[rows]
     longest = rows[length_ns.argmax()]
     start_ns, end_ns = int(ops.start_ns[longest]), int(ops.end_ns[longest])
-    backward_ns = Intervals.union_of(ops.start_ns[rows], ops.end_ns[rows]).total_ns
     ready_ns = step.calls.ready_ns
     chosen = step.is_bucket & (ready_ns != NEVER_NS) & (ready_ns >= end_ns)
-    if end_ns - start_ns < LONG_RATIO * backward_ns or chosen.sum() < BUNCHED:
+    if chosen.sum() < BUNCHED:
+        return None
+    backward_ns = Intervals.union_of(ops.start_ns[rows], ops.end_ns[rows]).total_ns
+    if end_ns - start_ns < LONG_RATIO * backward_ns:
         return None
     return _Bunch(
         name=step.recorded.trace.names[ops.name[longest]],

@@ -1,0 +1,112 @@
+"""`ddptrace simulate`: the teaching table, the timeline, the page, the JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from whatif_commands import command, refused
+
+TABLE = [
+    "--gradients-mib", "80", "--backward-ms", "80", "--alpha-ms", "6",
+    "--bandwidth-mib-per-ms", "5", "--bucket-mib", "5,10,20,40,80",
+]  # fmt: skip
+
+
+def simulated(monkeypatch, *arguments):
+    return json.loads(command(monkeypatch, "simulate", *arguments, "--json", "-"))
+
+
+def test_the_teaching_table_comes_out(monkeypatch):
+    found = simulated(monkeypatch, *TABLE)
+    ends = {one["bucket_mib"]: one["step_ns"] for one in found["predictions"]}
+    assert ends == {5: 117e6, 10: 88e6, 20: 90e6, 40: 94e6, 80: 102e6}
+    assert found["best"] == {"bucket_mib": 10, "step_ns": 88_000_000, "gain_ns": 14_000_000}
+
+
+def test_four_buckets_with_overlap_and_without(monkeypatch):
+    """Four of 20 ms of backward, 15 ms each: 11 + 20 ÷ 5."""
+    options = ["--alpha-ms", "11", "--bandwidth-mib-per-ms", "5", "--bucket-mib", "20"]
+    (one,) = simulated(monkeypatch, *options)["predictions"]
+    assert (one["step_ns"], one["step_without_overlap_ns"]) == (95_000_000, 140_000_000)
+
+
+def test_one_all_reduce_behind_backward(monkeypatch):
+    options = ["--alpha-ms", "34", "--bandwidth-mib-per-ms", "5", "--bucket-mib", "80"]
+    (one,) = simulated(monkeypatch, *options)["predictions"]
+    assert one["step_ns"] == one["step_without_overlap_ns"] == 130_000_000
+    assert one["tail_ns"] == one["exposed_comm_ns"] == 50_000_000
+
+
+def test_alpha_and_bandwidth_in_the_units_of_whatif(monkeypatch):
+    options = ["--alpha-us", "6000", "--bandwidth-gb-s", "5.24288"]
+    ends = [one["step_ns"] for one in simulated(monkeypatch, *options)["predictions"]]
+    assert ends == [117_000_000, 88_000_000, 90_000_000, 94_000_000, 102_000_000]
+
+
+def test_the_last_bucket_has_what_is_left(monkeypatch):
+    """80 MiB in buckets of 30: 30, 30 and 20, ready at 30, 60 and 80 ms."""
+    (one,) = simulated(monkeypatch, *TABLE[:-1], "30")["predictions"]
+    sizes = [bucket["size_bytes"] for bucket in one["timeline"]]
+    assert sizes == [30 << 20, 30 << 20, 20 << 20]
+    assert [bucket["ready_ns"] for bucket in one["timeline"]] == [
+        30_000_000,
+        60_000_000,
+        80_000_000,
+    ]
+    assert one["step_ns"] == 90_000_000
+
+
+def test_a_bucket_larger_than_everything_is_one_bucket(monkeypatch):
+    (one,) = simulated(monkeypatch, *TABLE[:-1], "500")["predictions"]
+    assert (one["buckets"], one["step_ns"]) == (1, 102_000_000)
+
+
+def test_the_json_has_the_shape_of_predictions(monkeypatch):
+    found = simulated(monkeypatch, *TABLE)
+    assert found["schema"] == 1
+    assert found["model"]["alpha_ns"] == 6_000_000
+    assert found["measured_step_ns"] is None
+    promised = {"bucket_mib", "buckets", "step_ns", "low_ns", "high_ns", "exposed_comm_ns",
+                "tail_ns", "step_without_overlap_ns", "timeline"}  # fmt: skip
+    assert all(promised <= one.keys() for one in found["predictions"])
+    assert found["bounds"] == {
+        "free_communication_ns": 80_000_000,
+        "communication_only_ns": 22_000_000,
+    }
+
+
+def test_the_text_has_the_table_and_a_timeline_of_each_size(monkeypatch):
+    text = command(monkeypatch, "simulate", *TABLE)
+    for size, end, plain in ((5, "117.00", "192.00"), (10, "88.00", "144.00")):
+        assert re.search(rf"^ +{size} +\d+ +{end} +{plain} ", text, re.MULTILINE)
+    assert text.count("compute  ###") == 5
+    (line,) = re.findall(r"buckets +(1+ *2+)  94.00", text)
+    assert abs(line.count("1") - line.count("2")) <= 1
+
+
+def test_the_page_needs_no_network(monkeypatch, tmp_path):
+    page = tmp_path / "s.html"
+    command(monkeypatch, "simulate", *TABLE, "--html", page)
+    text = page.read_text(encoding="utf-8")
+    assert "10 MiB, 88.00 ms" in text
+    assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=", text)
+    assert not re.search(r"plotlyServerURL.{1,4}https?:", text)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--alpha-ms", "6"], "give the bandwidth by --bandwidth-mib-per-ms or --bandwidth-gb-s"),
+        ([*TABLE, "--alpha-us", "6"], "give the alpha by --alpha-ms or --alpha-us; both"),
+        ([*TABLE[:-1], "0"], "--bucket-mib 0: give a number above 0"),
+        ([*TABLE[:-1], "5,x"], "--bucket-mib x: give a number above 0"),
+        ([*TABLE[:-1], "nan"], "--bucket-mib nan"),
+        ([*TABLE[:-1], "0.0001"], "makes 800000 buckets"),
+        ([*TABLE, "--html", "-"], "--html needs a file"),
+        (["--gradients-mib", "-1", *TABLE[2:]], "--gradients-mib -1: give a number above 0"),
+    ],
+)
+def test_bad_usage_is_one_line(monkeypatch, options, words):
+    assert words in refused(monkeypatch, "simulate", *options)
