@@ -47,6 +47,7 @@ def test_of_a_rank_that_was_not_timed_the_step_could_be_longer(made):
     sweep = made().run(None, steps(10), world_size=3)
     one = by_cap(found(sweep))["own"]
     assert (one.step_ns, one.p95_ns, one.steps) == (None, None, 0)
+    assert "own: not every rank was timed" in found(sweep).notes
 
 
 def test_the_scripts_own_comes_first_and_then_caps_by_size(made):

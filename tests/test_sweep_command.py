@@ -96,6 +96,26 @@ def test_a_job_without_ddp_is_only_what_the_recorder_said(ran, recorder, tmp_pat
     assert (code, out, err) == (2, "", "ddptrace: s: no DDP model\n")
 
 
+def test_help_is_the_recorders_and_goes_to_standard_output(ran, monkeypatch):
+    words = []
+
+    def become(given):
+        words.extend(given)
+        raise SystemExit(0)
+
+    monkeypatch.setattr(sys.modules["ddptrace.cli.sweep"], "become_recorder", become)
+    assert ran("--bucket-cap-mb", "1", "--help")[0] == 0
+    assert words == ["sweep", "--help"]
+
+
+def test_after_a_sweep_that_failed_a_wrong_word_of_ours_is_still_said(ran, recorder, tmp_path):
+    recorder(7, lambda: whole(tmp_path / "s"))
+    words = ["-o", "s", "--predict-from", "7", "--bucket-cap-mb", "1", "--", "x"]
+    code, out, err = ran(*words)
+    assert (code, out) == (2, "")
+    assert "--predict-from 7: no recording has that cap; there are none" in err
+
+
 def test_when_nothing_was_measured_the_code_is_2(ran, tmp_path):
     Sweep(tmp_path / "s").run(None, problem="nothing was recorded")
     code, out, err = ran("-o", "s")

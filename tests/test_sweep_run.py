@@ -215,7 +215,7 @@ def test_a_job_of_one_rank_is_one_line(jobs):
 
 def test_of_a_run_that_failed_it_is_not_said_that_it_has_no_model(jobs):
     jobs.models, jobs.ends["own"] = 0, Ended(3)
-    assert jobs.sweep("--bucket-cap-mb", "1") == 3
+    assert jobs.sweep("--bucket-cap-mb", "1", "--keep-going") == 3
     assert jobs.told["problem"] is None
 
 

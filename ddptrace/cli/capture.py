@@ -12,7 +12,7 @@ from types import FrameType
 import typer
 from typer.core import TyperCommand
 
-_STDERR = 2
+_STDIN, _STDERR = 0, 2
 _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 
 
@@ -30,15 +30,15 @@ def capture(context: typer.Context) -> None:
 
     ddptrace capture [options] -- torchrun --nproc-per-node 4 train.py …
     """
-    _become_recorder(context.args)
+    become_recorder(context.args)
 
 
 def doctor(context: typer.Context) -> None:
     """Say what this machine can record: torch, CUDA, CUPTI, NCCL, nsys, permissions, disk."""
-    _become_recorder(["doctor", *context.args])
+    become_recorder(["doctor", *context.args])
 
 
-def _become_recorder(words: list[str]) -> None:
+def become_recorder(words: list[str]) -> None:
     """Put the recorder in the place of this process, so that signals and exit codes are its own."""
     sys.stdout.flush()
     command = _recorder(words)
@@ -52,7 +52,7 @@ def run_recorder(words: Sequence[str]) -> int:
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
         # A Ctrl-C at the terminal has reached the recorder already.
-        if not (number == signal.SIGINT and sys.stdin is not None and sys.stdin.isatty()):
+        if not (number == signal.SIGINT and _at_terminal()):
             recorder.send_signal(number)
 
     numbers = [getattr(signal, name) for name in _PASSED_ON if hasattr(signal, name)]
@@ -62,6 +62,14 @@ def run_recorder(words: Sequence[str]) -> int:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _at_terminal() -> bool:
+    """Tell whether this process is in the foreground of a terminal, which signals all of them."""
+    try:
+        return os.tcgetpgrp(_STDIN) == os.getpgrp()
+    except OSError:
+        return False
 
 
 def _recorder(words: Sequence[str]) -> list[str]:

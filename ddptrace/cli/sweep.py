@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from ddptrace.cli.capture import run_recorder
+from ddptrace.cli.capture import become_recorder, run_recorder
 from ddptrace.cli.numbers import positive
 from ddptrace.cli.progress import on_stderr
 from ddptrace.cli.terminal import stdout_destination, write
-from ddptrace.errors import DdptraceError, UsageError
+from ddptrace.errors import RunError, UsageError
 
 if TYPE_CHECKING:
     from ddptrace.model import Run  # numpy behind it would slow `--help` down
@@ -37,14 +37,16 @@ def sweep(context: typer.Context) -> None:
         predict_from = positive("--predict-from", ours.predict_from)
     folder = Path(ours.output)
     code = 0
+    if {"--help", "-h"} & {*recorders}:
+        become_recorder(["sweep", "--help"])
     if command or recorders:
         before = _stamp(folder)
-        code = run_recorder(["sweep", "-o", str(folder), *recorders, *command])
-        if _stamp(folder) == before or "--help" in recorders or "-h" in recorders:
+        code = run_recorder(["sweep", "-o", ours.output, *recorders, *command])
+        if _stamp(folder) == before:
             raise typer.Exit(code)  # refused, in words of the recorder's own
     try:
         is_measured = _show(folder, predict_from, ours.json, ours.jobs)
-    except DdptraceError:
+    except RunError:
         if not code:
             raise
         raise typer.Exit(code) from None  # the recorder has said why

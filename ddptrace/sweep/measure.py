@@ -96,7 +96,10 @@ def _measurement(
 ) -> Measurement:
     done = [run for run in runs if not _failed(run)]
     notes: list[str] = []
-    manifests = [each for run in done if (each := _manifest(folder / run.folder, notes))]
+    told = {run.folder: _manifest(folder / run.folder, notes) for run in done}
+    manifests = [each for each in told.values() if each is not None]
+    times = {name: [] if each is None else _times(each) for name, each in told.items()}
+    notes += [f"{name}: not every rank was timed" for name, each in times.items() if not each]
     asked, in_force = _caps(manifests)
     return Measurement(
         runs=runs,
@@ -104,7 +107,7 @@ def _measurement(
         is_own=cap_mb is None,
         asked_mb=asked if cap_mb is None else None,
         manifests=manifests,
-        times=[times for each in manifests if (times := _times(each))],
+        times=[each for each in times.values() if each],
         measured=_recorded(folder, done, read, notes),
         notes=notes,
     )
