@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ddptrace import analyze, load_run
+from ddptrace.check.step_times import timed_run
+from ddptrace.errors import RunError
 
 pytestmark = pytest.mark.torch
 pytest.importorskip("torch")
@@ -208,6 +210,22 @@ def test_one_rank_may_be_recorded_and_the_job_may_end_with_it(scripts, tmp_path)
     assert done.names == {"rank0.pt.trace.json.gz", "manifest.json"}
     assert [rank["status"] for rank in done.manifest["ranks"]] == ["recorded", "not_chosen"]
     assert done.manifest["ranks"][1]["unprofiled"]["first_step"] == 2
+
+
+def test_without_a_profiler_the_steps_are_timed_for_a_check(scripts, tmp_path):
+    words = ["--profiler", "none", "--warmup", "2", "--timed", "6", "--stop-after"]
+    done = Captured(tmp_path, words, [*TORCHRUN, scripts / "job.py", 10**6])
+    assert done.code == 0, done.err
+    assert "timed 6 steps of 2 of 2 ranks" in done.err
+    assert done.names == {"manifest.json"}
+    found = timed_run(done.folder)
+    assert [(one.rank, one.steps) for one in found.timed] == [
+        (rank, list(range(2, 8))) for rank in (0, 1)
+    ]
+    assert (found.fingerprint["gpu"], found.fingerprint["backend"]) == ("CPU", "gloo")
+    assert found.fingerprint["buckets"]
+    with pytest.raises(RunError, match="timed and not recorded"):
+        load_run(done.folder)
 
 
 def test_a_rank_that_dies_leaves_the_other_one_and_its_reason(scripts, tmp_path):

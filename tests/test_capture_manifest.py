@@ -105,6 +105,35 @@ def test_the_reason_for_nothing_is_the_one_that_is_known(gathered, records, code
     assert said.count("\n") == 1
 
 
+TIMES = {"first_step": 11, "block_ns": 60, "step_ns": [20_000_000, 30_000_000, 40_000_000]}
+
+
+def test_without_a_profiler_times_are_what_was_recorded(gathered):
+    ranks = [record(rank, status="timed", unprofiled=TIMES) for rank in (0, 1)]
+    code, said, told = gathered(*ranks, profiler="none")
+    assert code == 0
+    assert said.startswith("ddptrace: timed 3 steps of 2 of 2 ranks, 30.00 ms a step; next: ")
+    assert "--save-baseline FILE" in said
+    assert said.count("\n") == 1
+    assert (told["profiler"], told["ranks"][0]["status"]) == ("none", "timed")
+    assert told["ranks"][0]["problem"] is None
+
+
+def test_a_rank_that_ended_before_all_steps_were_timed_says_so(gathered):
+    short = record(status="incomplete", unprofiled=TIMES, problem="the job ended after 14 steps")
+    code, said, _ = gathered(short, profiler="none")
+    assert code == 0
+    assert "rank 0: the job ended after 14 steps" in said
+    assert "timed 3 steps of 1 of 2 ranks" in said
+
+
+def test_without_a_profiler_and_without_a_time_there_is_nothing(gathered):
+    short = record(status="incomplete", steps_seen=7, first_recorded=11, problem="short")
+    code, said, _ = gathered(short, profiler="none")
+    assert code == 2
+    assert "the job made 7 steps, and timing would have begun after 11; try --warmup 2" in said
+
+
 def test_a_step_mark_that_ended_nothing_is_named(gathered, tmp_path):
     for stage in ("python", "torch"):
         (tmp_path / ".capture" / f"{stage}.7").touch()

@@ -54,6 +54,7 @@ def test_everything_after_the_first_two_dashes_is_the_command():
         (["--step", "3", "--", "x"], "unrecognized arguments: --step"),
         (["torchrun", "train.py"], "unrecognized arguments: torchrun"),
         ([], "no command is given"),
+        (["--profiler", "none", "--timed", "0", "--", "x"], "nothing would be left to do"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(words, sentence):
@@ -104,6 +105,9 @@ def test_by_default_the_cheap_part_comes_first_and_thirty_steps_are_enough():
         (["--warmup", "0"], 2),
         (["--warmup", "5", "--timed", "8"], 8),
         (["--timed", "0"], 0),
+        (["--profiler", "none"], 50),
+        (["--profiler", "none", "--warmup", "5"], 50),
+        (["--profiler", "none", "--timed", "8"], 8),
     ],
 )
 def test_a_shortened_warm_up_shortens_what_is_timed_unless_that_is_given(words, timed):
@@ -116,3 +120,9 @@ def test_no_step_is_timed_when_none_is_asked_for_and_the_first_is_never_recorded
         Phase("warmup", 0, 1), Phase("prepare", 1, 2, "full"), Phase("record", 2, 4, "full")
     )  # fmt: skip
     assert first_recorded(phases) == 2
+
+
+def test_without_a_profiler_steps_are_timed_and_nothing_is_recorded():
+    phases = plan(asked("--profiler", "none", "--timed", "20"), ())
+    assert phases == (Phase("warmup", 0, 11), Phase("timed", 11, 31))
+    assert first_recorded(phases) == 11

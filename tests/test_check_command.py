@@ -267,6 +267,10 @@ def test_limits_that_cannot_be_told_apart_by_steps_say_so():
         (["RUN", "--save-baseline", "NONE/base.json"], "cannot be written"),
         (["RUN", "--save-baseline", "RUN"], "is there, and no baseline"),
         (["--steps", "NONE.csv", "--baseline", "RUN"], "cannot be read"),
+        (["--steps", "RUN", "--baseline", "RUN"], "cannot be read: Is a directory"),
+        (["--steps", "LIST", "--baseline", "RUN"], "no column in its first line"),
+        (["--steps", "EMPTY", "--baseline", "RUN"], "holds no step times"),
+        (["RUN", "--steps", "LIST", "--baseline", "RUN"], "give the RUN to check, or --steps"),
         (["RUN", "--baseline", "RUN", "--json", "RUN"], "cannot be written"),
     ],
 )

@@ -68,6 +68,12 @@ def test_a_name_of_which_no_run_tells_may_be_allowed():
     assert outcome(of(), of(), allowed=frozenset({"driver_version", "step_mark"})) == (0, "pass")
 
 
+def test_a_name_that_any_of_the_runs_tells_may_be_allowed():
+    odd = of(rocm_version="6.3")
+    assert checked([of(), odd], of(), allowed=frozenset({"rocm_version"})).exit_code == 0
+    assert checked(of(), [of(), odd], allowed=frozenset({"rocm_version"})).exit_code == 0
+
+
 @pytest.mark.parametrize("name", list(FACTS))
 def test_what_only_one_run_tells_is_said_and_refuses_nothing(name):
     found = checked(of(), without(name))

@@ -56,6 +56,13 @@ def test_a_few_pieces_are_named_the_largest_changes_first():
     assert sum(found.values()) == 36
 
 
+@pytest.mark.parametrize(("grown_ms", "named"), [(0.04, True), (0.039, False)])
+def test_a_piece_is_named_from_a_fiftieth_of_the_steps_change_on(grown_ms, named):
+    base = with_ledgers(ledger(compute=7), kernels=[("gemm", 4)])
+    now = with_ledgers(ledger(compute=9), kernels=[("gemm", 4 + grown_ms)])
+    assert ("gemm" in pieces(growth([base], [now], None), "compute")) is named
+
+
 def test_where_only_one_run_tells_of_kernels_none_is_named():
     base = with_ledgers(ledger(compute=7))
     now = with_ledgers(ledger(compute=9), kernels=[("gemm", 4.5)])
@@ -94,6 +101,17 @@ def test_a_check_tells_it_of_the_rank_of_the_limit_that_failed():
     assert checked(base, now, "step:5%").growth.rank == 0
 
 
+def test_the_rest_leads_from_the_median_steps_to_the_change_that_the_limit_found():
+    """The median steps differ by 1 ms, the medians over the steps by 2 ms."""
+    base = with_ledgers(ledger(compute=10), step_us=10_000)
+    now = with_ledgers(ledger(compute=11), step_us=12_000)
+    found = checked(base, now, "step:5%")
+    growth_ns = found.growth.change_ns + found.growth.rest_ns
+    assert growth_ns == found.limits[0].change_ns == 2 * MS
+    assert checked(base, now, "compute:5%").growth.rest_ns is None
+    assert checked(base, now, "step:99%", "step@0:5%").growth.rest_ns == 1 * MS
+
+
 @pytest.mark.parametrize("case", ["late-compute", "slow-link", "one-bucket", "tiny-buckets"])
 def test_everything_adds_up_on_real_runs(case):
     runs = [sample(name) for name in ("healthy", case)]
@@ -102,8 +120,8 @@ def test_everything_adds_up_on_real_runs(case):
     for part in ("compute", "exposed_comm"):
         whole = sum(one.difference_ns for one in found.parts if one.group == part)
         named = [one.change_ns for one in found.pieces if one.part == part]
-        assert sum(named) == whole
-        assert named
+        assert sum(named) == (whole if named else 0)
+    assert found.pieces
 
 
 def test_a_planted_kernel_is_named_first():

@@ -235,3 +235,24 @@ def test_steps_that_keep_a_distance_of_half_their_ranges_are_longer(gap_ms, sure
     assert whole.low_ratio >= math.expm1(
         statistics._outermost(*ns(*falling), *ns(*later), by_ratio=True)[0]
     )
+
+
+def test_an_interval_reaches_to_a_thousandfold_at_most():
+    """Two runs of one side that have nothing in common leave everything open, and no overflow."""
+    wild = [[10] * 9, [10**15] * 9]
+    found = interval(wild, [[1000] * 9])
+    assert not excludes_no_change(found)
+    assert found.high_ratio == pytest.approx(999)
+    assert detectable_ratio(wild, [[1000] * 9], 0.03) == pytest.approx(999)
+    grown = interval([[1] * 9], [[10**12] * 9])
+    assert grown.high_ratio == pytest.approx(1e12)
+
+
+def test_long_runs_are_resampled_piece_by_piece(monkeypatch):
+    runs = [noise(9, 400)]
+    at_once = interval(runs, runs)
+    monkeypatch.setattr(statistics, "_MOST_AT_ONCE", 1000)
+    piece_by_piece = interval(runs, runs)
+    assert width(piece_by_piece) == pytest.approx(width(at_once), rel=0.1)
+    monkeypatch.setattr(statistics, "_MOST_VALUES", 0)
+    assert statistics._medians(np.arange(5.0), 2).size == 100

@@ -32,9 +32,11 @@ OPTIONS = {
         "runs", "-o", "--output", "--kernels", "--ranks", "--comm-kernel", "--step-range",
         "--partial", "--jobs", "--help",
     },
-    # Their options are the recorder's own: see test_capture_options.py and test_doctor.py.
+    # Their options are the recorder's own: see test_capture_options.py, test_doctor.py and
+    # test_sweep_run.py.
     "capture": {"--help"},
     "doctor": {"--help"},
+    "sweep": {"--help"},
 }  # fmt: skip
 
 

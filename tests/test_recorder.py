@@ -172,6 +172,18 @@ def test_a_rank_that_was_not_chosen_is_timed_only(job):
     assert (done.told["status"], done.told["unprofiled"]["block_ns"]) == ("not_chosen", 14)
 
 
+def test_without_a_profiler_a_rank_is_timed_only(job):
+    done = job(profiler="none", timed=3).steps(5)
+    assert (done.log, done.recorder.done) == ([], True)
+    assert (done.told["status"], done.told["problem"]) == ("timed", None)
+    assert done.told["unprofiled"] == {"first_step": 2, "block_ns": 21, "step_ns": [7] * 3}
+    assert done.told["ddp"] == [{"module": "Net"}]
+
+
+def test_without_a_profiler_it_listens_until_the_last_timed_step(job):
+    assert not job(profiler="none", timed=3).steps(4).recorder.done
+
+
 @pytest.mark.parametrize(
     ("steps", "last_word"),
     [

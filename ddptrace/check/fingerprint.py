@@ -109,13 +109,11 @@ def _known(facts: Mapping[str, Fact | None]) -> dict[str, Fact]:
 def differences(
     baseline: Mapping[str, Fact], current: Mapping[str, Fact], allowed: Collection[str]
 ) -> list[FactDifference]:
-    """Return what two fingerprints differ in, or only one of them tells; UsageError for no name.
+    """Return what two fingerprints differ in, or only one of them tells.
 
     What only one tells makes no runs unlike, and what neither tells is not there.
     """
     names = dict.fromkeys((*baseline, *current))
-    for name in allowed:
-        _check_name(name, names)
     return [
         FactDifference(name, baseline.get(name), current.get(name), name in allowed)
         for name in names
@@ -123,9 +121,10 @@ def differences(
     ]
 
 
-def _check_name(name: str, told: Collection[str]) -> None:
+def check_names(allowed: Collection[str], told: Collection[str]) -> None:
+    """Raise UsageError for a name that is neither told of any run nor ever told."""
     known = dict.fromkeys((*_NAMES, *(f"{each}{_VERSION}" for each in _USUAL_VERSIONS), *told))
-    if name not in known:
+    for name in sorted(set(allowed) - known.keys()):
         close = get_close_matches(name, known, n=1, cutoff=0.5)
         meant = f"; did you mean {close[0]}?" if close else ""
         raise UsageError(f"--allow {one_line(name)[:40]}: no such name{meant} ({', '.join(known)})")

@@ -10,6 +10,8 @@ from ddptrace.compare.parts import Part, grouped, parts_of
 from ddptrace.diagnosis.ledger import Ledger
 
 _MOST_PIECES = 5
+_LEAST_PART = 0.02
+"""A piece is named from this part of the step's change on."""
 
 
 def growth(
@@ -75,13 +77,19 @@ def _pieces(
 ) -> Iterator[PieceChange]:
     """Give the pieces of a group of parts that changed most, and what is left of the group.
 
-    Nothing where only one run tells any. What is left is negative where pieces overlap.
+    Nothing where only one run tells any, or none changed by enough to be named. What is left is
+    negative where pieces overlap.
     """
     if not a or not b:
         return
     whole = next(whole for whole, _ in grouped(parts) if whole.group == group)
-    names = sorted(a.keys() | b.keys(), key=lambda name: -abs(b.get(name, 0) - a.get(name, 0)))
-    shown = [name for name in names[:_MOST_PIECES] if a.get(name, 0) != b.get(name, 0)]
+    step_ns = sum(one.difference_ns for one in parts)
+    least_ns = max(round(_LEAST_PART * abs(step_ns)), 1)
+    changed = {name: b.get(name, 0) - a.get(name, 0) for name in sorted(a.keys() | b.keys())}
+    large = [name for name, ns in changed.items() if abs(ns) >= least_ns]
+    shown = sorted(large, key=lambda name: -abs(changed[name]))[:_MOST_PIECES]
+    if not shown:
+        return
     for name in shown:
         yield _piece(group, name, a.get(name, 0), b.get(name, 0))
     rest = [

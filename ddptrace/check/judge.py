@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from ddptrace.check import statistics
-from ddptrace.check.figures import RunFigures, Source
-from ddptrace.check.fingerprint import differences, is_unlike
+from ddptrace.check.figures import STEP, RunFigures, Source
+from ddptrace.check.fingerprint import check_names, differences, is_unlike
 from ddptrace.check.growth import growth
 from ddptrace.check.limits import DEFAULT, Limit, parse
 from ddptrace.check.power import power_of
@@ -17,6 +17,7 @@ from ddptrace.check.result import (
     CheckResult,
     ExitCode,
     FactDifference,
+    Growth,
     Interval,
     LimitResult,
     Outcome,
@@ -73,8 +74,7 @@ def check(
         for limit in rules.limits
     ]
     outcome = _outcome(limits, forbidding)
-    failed = next((one for one in limits if one.outcome == "regression"), None)
-    power = [each for limit in rules.limits for each in power_of(limit, baseline, current)]
+    shown = rules.limits if rules.power and not forbidding else ()
     return CheckResult(
         outcome=outcome,
         exit_code=_exit_code(outcome, rules.inconclusive),
@@ -83,21 +83,38 @@ def check(
         current=_side(current),
         limits=limits,
         differences=found,
-        growth=None if forbidding else growth(baseline, current, failed.rank if failed else None),
-        power=power if rules.power and not forbidding else [],
+        growth=None if forbidding else _growth(baseline, current, limits),
+        power=[each for limit in shown for each in power_of(limit, baseline, current)],
         notes=_notes(baseline, current, limits, found),
         next_steps=next_steps(outcome, limits, forbidding),
     )
 
 
+def _growth(
+    baseline: Sequence[RunFigures], current: Sequence[RunFigures], limits: Sequence[LimitResult]
+) -> Growth | None:
+    """Return which part grew, on the rank of the first limit that failed."""
+    failed = next((one for one in limits if one.outcome == "regression"), None)
+    rank = None if failed is None else failed.rank
+    found = growth(baseline, current, rank)
+    of_step = (one.change_ns for one in limits if (one.metric, one.rank) == (STEP, rank))
+    change_ns = next(of_step, None)
+    if found is None or change_ns is None:
+        return found
+    return replace(found, rest_ns=change_ns - found.change_ns)
+
+
 def unlike(
     baseline: Sequence[RunFigures], current: Sequence[RunFigures], allowed: Collection[str]
 ) -> list[FactDifference]:
-    """Return what the runs differ in, each held against the first of the baseline."""
+    """Return what the runs differ in, each held against the first of the baseline.
+
+    UsageError for a name in `allowed` that is none.
+    """
     first, *others = [*baseline, *current]
+    check_names(allowed, {name for run in (first, *others) for name in run.fingerprint})
     found: list[FactDifference] = []
-    # Without another run the names are looked at still.
-    for run in others or [first]:
+    for run in others:
         mine = differences(first.fingerprint, run.fingerprint, allowed)
         found += [one for one in mine if one not in found]
     return found

@@ -102,6 +102,8 @@ class Growth:
     """Which part of the step changed, on one rank, from one median step to the other.
 
     `parts` add up to `change_ns` of the median steps, `pieces` of a part to that of the part.
+    `rest_ns` is what the change that the limit on the step found has beyond that, since it is of
+    medians over all steps, or of steps without a profiler; None without such a limit.
     """
 
     rank: int
@@ -110,6 +112,7 @@ class Growth:
     change_ns: int
     parts: list[Part]
     pieces: list[PieceChange]
+    rest_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,12 @@ FEW_STEPS = 5
 ENOUGH_TO_RANK = 8
 """So many steps of each the test of Mann and Whitney takes."""
 
-_RESAMPLES = 2_000
+_RESAMPLES = 1_000
+_FEWEST_RESAMPLES = 100
 _MOST_VALUES = 20_000_000
+_MOST_AT_ONCE = 1_000_000  # of them in memory
 _SEED = 20_240_229
-_CLOSEST = 0.97
+_FARTHEST = math.log(1000)  # no interval reaches farther: what is beyond tells nothing any more
 _OUTLIER = 4.0  # × the median deviation: a spike says nothing of how steps follow each other
 _DEGREES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 30, 60, 120, math.inf)
 # Student's t at 0.995, since the interval leaves out half of its risk at each end.
@@ -73,7 +75,8 @@ def interval(baseline: Runs, current: Runs, alike: Sequence[Runs] | None = None)
         low, high = min(max(low, least), change), max(min(high, most), change)
     if not by_ratio:
         return Interval(CONFIDENCE, math.floor(low), math.ceil(high), None, None)
-    low, high = math.expm1(low), math.expm1(high)
+    low = math.expm1(min(max(low, -_FARTHEST), change))
+    high = math.expm1(max(min(high, _FARTHEST), change))
     return Interval(CONFIDENCE, math.floor(low * first), math.ceil(high * first), low, high)
 
 
@@ -131,7 +134,8 @@ def detectable_with(baseline: Runs, current: Runs, limit: float, steps: int) -> 
 
 def _detectable(spreads: tuple[Spread, Spread], limit: float) -> float:
     error = math.sqrt(sum(one.variance for one in spreads))
-    return math.expm1(max(_reach(*spreads), math.log1p(limit)) + _POWER_Z * error)
+    needed = max(_reach(*spreads), math.log1p(limit)) + _POWER_Z * error
+    return math.expm1(min(needed, _FARTHEST))
 
 
 def _spreads(
@@ -178,21 +182,32 @@ def _of_run(values: Floats) -> Spread:
         return Spread(0.0, 1.0)
     follow = _follow(values)
     length = _block_length(count, follow)
-    blocks = -(-count // length)
-    random = np.random.default_rng(_SEED)
-    resamples = max(min(_RESAMPLES, _MOST_VALUES // count), 100)
-    starts = random.integers(0, count, size=(resamples, blocks))
-    places = (starts[:, :, None] + np.arange(length)).reshape(resamples, -1)[:, :count] % count
-    medians = np.median(values[places], axis=1)
+    medians = _medians(values, length)
     variance = float((medians - medians[0]).var(ddof=1))  # exactly 0 of equal ones
     variance *= count / max(count - length, 1) * _cut_off(length, follow)
     return Spread(variance, max(count / length - 1, 1.0))
 
 
+def _medians(values: Floats, length: int) -> Floats:
+    """Return the medians of a run that was put together anew from blocks of so many steps."""
+    count = values.size
+    random = np.random.default_rng(_SEED)
+    left = max(min(_RESAMPLES, _MOST_VALUES // count), _FEWEST_RESAMPLES)
+    found = []
+    while left:
+        rows = min(left, max(_MOST_AT_ONCE // count, 1))
+        starts = random.integers(0, count, size=(rows, -(-count // length)))
+        places = (starts[:, :, None] + np.arange(length)).reshape(rows, -1)[:, :count] % count
+        found.append(np.median(values[places], axis=1))
+        left -= rows
+    return np.concatenate(found)
+
+
 def _follow(values: Floats) -> float:
     """Return how much of a step's deviation the next one keeps: its lag-1 autocorrelation.
 
-    A short series shows too little of it, by about (1 + 4ρ)/n (Marriott and Pope 1954).
+    A short series shows too little of it, by about (1 + 4ρ)/n (Marriott and Pope 1954), and
+    nothing of what lasts longer than itself.
     """
     off = values - np.median(values)
     usual = float(np.median(np.abs(off)))
@@ -201,7 +216,7 @@ def _follow(values: Floats) -> float:
     off = np.clip(off, -_OUTLIER * usual, _OUTLIER * usual)
     off -= off.mean()
     found = float((off[1:] * off[:-1]).sum() / (off * off).sum())
-    return min(max(found + (1 + 4 * found) / values.size, 0.0), _CLOSEST)
+    return min(max(found + (1 + 4 * found) / values.size, 0.0), 1 - 2 / values.size)
 
 
 def _block_length(count: int, follow: float) -> int:

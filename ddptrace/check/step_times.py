@@ -17,7 +17,7 @@ from ddptrace.errors import RunError
 from ddptrace.sources.manifest import PATTERN, read_manifests
 from ddptrace.wording import one_line
 
-_MOST_BYTES = 1 << 26
+_MOST_BYTES = 1 << 24
 _LONGEST_NS = 1 << 62
 _LARGEST_STEP = 10**12
 _LARGEST_RANK = 1_000_000

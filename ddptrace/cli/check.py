@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ddptrace.cli.check_inputs import Reading, all_figures, baseline_figures
+from ddptrace.cli.check_inputs import Reading, all_figures, baseline_figures, step_times
 from ddptrace.cli.inputs import CommKernel, Jobs, Ranks, StepRange
 from ddptrace.cli.terminal import stdout_destination, write
 from ddptrace.errors import UsageError
@@ -68,15 +68,14 @@ def check(
 
     rules = _rules(fail_on, allow, inconclusive, power=power)
     reading = Reading(ranks, comm_kernel, step_range, jobs)
-    places = [*(runs or []), *(steps or [])]
-    if not places:
+    if bool(runs) == bool(steps):
         raise UsageError("give the RUN to check, or --steps with a CSV file of its step times")
     if not baseline and save_baseline is None:
         raise UsageError(
             "give --baseline with what to hold the run against, or --save-baseline to begin"
         )
     held_against = baseline_figures(baseline or [], reading)
-    current = all_figures(places, reading)
+    current = all_figures(runs, reading) if runs else step_times(steps or [])
     code = 0
     if baseline:
         result = judge(held_against, current, rules)

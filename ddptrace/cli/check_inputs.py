@@ -49,6 +49,13 @@ def baseline_figures(places: list[str], reading: Reading) -> list[RunFigures]:
         ) from error
 
 
+def step_times(places: list[str]) -> list[RunFigures]:
+    """Return the step times in CSV files, whatever they are called."""
+    from ddptrace.check.step_times import read_csv
+
+    return [read_csv(Path(place)) for place in places]
+
+
 def figures_at(place: str, reading: Reading) -> list[RunFigures]:
     """Return the figures of what a place names: one run, or those of a saved baseline."""
     from ddptrace.check import baseline, step_times

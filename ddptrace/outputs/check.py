@@ -20,7 +20,7 @@ from ddptrace.check.result import (
 )
 from ddptrace.check.words import percent
 from ddptrace.compare.parts import grouped
-from ddptrace.outputs.figures import UNKNOWN, ms
+from ddptrace.outputs.figures import UNKNOWN, ms, signed
 from ddptrace.outputs.terminal import Destination, empty_table, print_fitting
 from ddptrace.wording import counted, listed, of_ranks, one_line
 
@@ -143,7 +143,9 @@ def _basis_words(one: LimitResult) -> str:
     of_runs = f" in {runs[0]} and {runs[1]} runs" if max(runs) > 1 else ""
     rank = "" if one.rank is not None else ", each on the rank where it is largest"
     test = "" if one.p_value is None else f"; Mann-Whitney p = {one.p_value:.2g}"
-    return f"{one.reason}; {steps}{of_runs}, {_SOURCES[one.source]}{rank}{test}"
+    # The headline says why a limit did not pass.
+    why = f"{one.reason}; " if one.outcome == "pass" else ""
+    return f"{why}{steps}{of_runs}, {_SOURCES[one.source]}{rank}{test}"
 
 
 def _stacked(one: LimitResult, row: Sequence[str]) -> str:
@@ -181,6 +183,9 @@ def _growth_rows(found: Growth) -> Iterator[tuple[str, ...]]:
             if piece.part == whole.part:
                 yield _times(f"  {_piece_words(piece)}", piece.baseline_ns, piece.current_ns)
     yield _times("step", found.baseline_ns, found.current_ns)
+    if found.rest_ns:
+        yield "  + medians of all steps, not of these two", "", "", signed(found.rest_ns)
+        yield "  = change that the limit found", "", "", signed(found.change_ns + found.rest_ns)
 
 
 def _piece_words(piece: PieceChange) -> str:
@@ -190,8 +195,7 @@ def _piece_words(piece: PieceChange) -> str:
 
 
 def _times(words: str, a_ns: int, b_ns: int) -> tuple[str, ...]:
-    change = f"{(b_ns - a_ns) / 1e6:+.2f}"
-    return words, ms(a_ns), ms(b_ns), "0.00" if change[1:] == "0.00" else change
+    return words, ms(a_ns), ms(b_ns), signed(b_ns - a_ns)
 
 
 def _print_power(console: Console, power: Sequence[Power]) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 from ddptrace.compare.comparison import Comparison, RankDifference, Side
 from ddptrace.compare.facts import Change, Unknown
 from ddptrace.compare.parts import Difference, Part, changes, grouped
-from ddptrace.outputs.figures import UNKNOWN, ms, percent
+from ddptrace.outputs.figures import UNKNOWN, ms, percent, signed
 from ddptrace.outputs.terminal import Destination, empty_table, print_fitting
 from ddptrace.wording import one_line, ranges
 
@@ -104,7 +104,7 @@ def _is_divided(whole: Part, mine: Sequence[Part]) -> bool:
 
 
 def _row(words: str, times: Part | Difference, share: str) -> tuple[str, ...]:
-    return words, ms(times.a_ns), ms(times.b_ns), _signed(times.difference_ns), share
+    return words, ms(times.a_ns), ms(times.b_ns), signed(times.difference_ns), share
 
 
 def _share(step: Difference, part: Part) -> str:
@@ -112,12 +112,6 @@ def _share(step: Difference, part: Part) -> str:
     if not step.is_listed or part.share_ratio is None:
         return UNKNOWN
     return percent(round(part.share_ratio, 3) + 0.0)  # which is never -0.0
-
-
-def _signed(ns: int) -> str:
-    """Return a difference in ms with its sign, which a difference that rounds to 0 lacks."""
-    text = f"{ns / 1e6:+.2f}"
-    return "0.00" if text[1:] == "0.00" else text
 
 
 def _stacked(row: tuple[str, ...]) -> str:
@@ -151,14 +145,14 @@ def _print_ranks(console: Console, ranks: Sequence[RankDifference]) -> None:
 
 def _rank_row(one: RankDifference) -> tuple[str, ...]:
     found = [
-        f"{part.words} {_signed(part.difference_ns)}" for part in changes(one.step_ns, one.parts)
+        f"{part.words} {signed(part.difference_ns)}" for part in changes(one.step_ns, one.parts)
     ]
     step = one.step_ns
     return (
         str(one.rank),
         ms(step.a_ns),
         ms(step.b_ns),
-        _signed(step.difference_ns),
+        signed(step.difference_ns),
         ", ".join(found),
     )
 

@@ -40,6 +40,12 @@ def ms(ns: int | None, *, at_least: bool = False, decimals: int = 2) -> str:
     return f"{'>=' if at_least else ''}{ns / 1e6:.{decimals}f}"
 
 
+def signed(ns: int) -> str:
+    """Return a difference in ms with its sign, which a difference that rounds to 0 lacks."""
+    text = f"{ns / 1e6:+.2f}"
+    return "0.00" if text[1:] == "0.00" else text
+
+
 def percent(ratio: float | None) -> str:
     """Return a ratio as percent."""
     return UNKNOWN if ratio is None else f"{100 * ratio:.1f} %"
