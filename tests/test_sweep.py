@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from sweeps import MS, Sweep, steps
+from sweeps import MS, Sweep, steps, timed
 from whatif_jobs import Job, step_of, write
 
 from ddptrace import load_run
@@ -29,9 +29,9 @@ def by_cap(result):
 
 
 def test_the_median_and_p95_are_those_of_the_slowest_rank_of_each_step(made):
-    first, second = [10 * MS, 30 * MS] * 10, [20 * MS] * 20
+    first, second = [ms * MS for ms in range(1, 42)], [20 * MS] * 41
     one = by_cap(found(made().run(None, [first, second])))["own"]
-    assert (one.step_ns, one.p95_ns, one.steps) == (25 * MS, 30 * MS, 20)
+    assert (one.step_ns, one.p95_ns, one.steps) == (21 * MS, 39 * MS, 41)
 
 
 def test_of_several_runs_the_median_is_that_of_their_medians(made):
@@ -306,6 +306,13 @@ def test_a_prediction_stands_beside_the_measurement_with_its_error(recorded):
     assert big.predicted.step_ns == pytest.approx(1000 * step_of(BIG), rel=0.002)
     assert big.predicted.error_ratio == pytest.approx(big.predicted.step_ns / big.step_ns - 1)
     assert big.predicted.low_ns < big.step_ns < big.predicted.high_ns
+
+
+def test_the_error_is_a_part_of_the_measured_step(recorded):
+    """What is predicted starts from the script's own steps, however long those of others are."""
+    timed(recorded.folder / "cap-100", [round(2000 * step_of(BIG))] * 20, set_to=100, files=FILES)
+    one = by_cap(found(recorded))[100.0]
+    assert one.predicted.error_ratio == pytest.approx(-0.5, abs=0.002)
 
 
 def test_figures_of_a_recording_are_those_of_its_step(recorded):
