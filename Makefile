@@ -5,7 +5,7 @@ SAMPLE := sample_traces/two_ranks_one_gpu
 DDPTRACE_TORCH ?= torch==2.13.0
 TRAIN := capture/examples/train_ddp.py
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint screenshots clean
 
 demo: .venv/bin/ddptrace .venv/bin/torchrun
 	@mkdir -p demo
@@ -20,6 +20,11 @@ test: .venv/bin/nox
 
 lint: .venv/bin/nox
 	.venv/bin/nox -s lint
+
+# Needs Chromium.
+screenshots: .venv/bin/ddptrace
+	.venv/bin/python -m pip install --quiet "playwright>=1.49" "pillow>=11"
+	.venv/bin/python docs/pictures/take.py
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -42,3 +42,7 @@ class SavedReportError(OwnReportError):
 
 class OutputError(DdptraceError):
     """A file that cannot be written."""
+
+
+class HistoryError(DdptraceError):
+    """A database of runs that cannot be read or written."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,8 +18,10 @@ from ddptrace.errors import RunError, UsageError
 from ddptrace.metrics.bucket_summary import Bucket, BucketFacts, bucket_facts, bucket_list
 from ddptrace.metrics.clocks import RankClock
 from ddptrace.metrics.collective_rows import Collective, collective_rows
+from ddptrace.metrics.host_evidence import times_by_cause, times_of_causes
 from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.overlap import overlap_when_aligned
+from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.recording import (
     Recording,
     RunPart,
@@ -31,7 +34,8 @@ from ddptrace.metrics.settings import Settings, settings
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.metrics.stragglers import Stragglers
 from ddptrace.metrics.summary import Summary, longest_by_step
-from ddptrace.metrics.timeline import RankTimeline, clipped, rank_timeline
+from ddptrace.metrics.timebase import counts_alike
+from ddptrace.metrics.timeline import Made, RankTimeline, clipped, rank_timeline
 from ddptrace.metrics.unmatched import unmatched_counts, unmatched_warnings
 from ddptrace.model import Device, Run, Source, Trace, Warn
 from ddptrace.whatif.document import WhatIf
@@ -84,9 +88,14 @@ class _Versioned(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The busy times of every recording, to draw."""
+    """The busy times of every recording, to draw.
+
+    `recordings` are those that figures come from, `causes` those of other steps in which the host
+    was recorded, too.
+    """
 
     recordings: list[RankTimeline]
+    causes: Sequence[RankTimeline] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +153,44 @@ def report_of(measured: Measured) -> Report:
         collectives=collective_rows(measured.collected, measured.buckets, base),
         summary=summary,
         diagnosis=diagnose(measured, whatif),
-        timeline=Timeline(
-            [
-                rank_timeline(measured.recordings[rank][number], base, number)
-                for rank, number in measured.places
-            ]
-        ),
+        timeline=_timeline(measured),
         whatif=whatif,
         stragglers=measured.stragglers,
         buckets=bucket_list(measured.buckets, measured.collected, {row.step for row in counted}),
     )
+
+
+def _timeline(measured: Measured) -> Timeline:
+    return Timeline(
+        [
+            rank_timeline(
+                measured.recordings[rank][number],
+                measured.base,
+                number,
+                partial(times_by_cause, measured, rank, number),
+            )
+            for rank, number in measured.places
+        ],
+        Made(lambda: _timelines_of_causes(measured)),
+    )
+
+
+def _timelines_of_causes(measured: Measured) -> list[RankTimeline]:
+    """Return the recordings of the host in which other steps ran than figures come from.
+
+    Those that count from a moment of their own have no place on the time of the report.
+    """
+    figures = {id(trace) for trace in measured.run.figures}
+    found = []
+    for trace in measured.run.causes:
+        first = measured.recordings.get(trace.rank, [])[:1]
+        if id(trace) in figures or not first or not len(trace.ops) or not trace.marks:
+            continue
+        recorded = Recorded.of(trace)
+        if counts_alike(recorded, first[0]) and len(recorded.steps.start_ns):
+            idle = partial(times_of_causes, recorded)
+            found.append(rank_timeline(recorded, measured.base, 0, idle))
+    return found
 
 
 def _moved(row: StepMetrics, shift_ns: int) -> StepMetrics:

@@ -17,6 +17,7 @@ from ddptrace.model import Warn
 from ddptrace.outputs.exports import Target, write
 from ddptrace.outputs.tables import NAMES
 from ddptrace.report import Report
+from ddptrace.whatif.document import Best, Bounds, Costs, Model, Prediction, WhatIf
 
 WAITS = [field.name for field in fields(BucketOnRank)]
 ODD = 'a,"b"\r\nc; \u00e9 \u4e2d'
@@ -78,8 +79,24 @@ def full() -> Report:
         collectives=collectives,
         buckets=buckets,
         diagnosis=diagnosis,
-        whatif=None,
+        whatif=predicted(),
     )
+
+
+def predicted() -> WhatIf:
+    """State predictions: of one cap, of a link whose bandwidth is not known."""
+    model = Model(
+        operation="all_reduce", group_size=2, alpha_ns=5, alpha_low_ns=4, alpha_high_ns=6,
+        bandwidth_gb_s=None, bandwidth_low_gb_s=None, bandwidth_high_gb_s=0.1, is_assumed=True,
+        samples=3, sizes=1, smallest_bytes=1, largest_bytes=2, residual_ratio=0.1, lines=[],
+        comm_slowdown_ratio=1.0,
+    )  # fmt: skip
+    return WhatIf(
+        model=model, measured_step_ns=9, anchor="recorded", recorded_step_ns=9, replayed_step_ns=8,
+        recorded_buckets=1, recorded_cap_mb=None, resolution="buckets", packing=ODD, scenario=[],
+        predictions=[Prediction(1.5, 2, 9, 8, 10, 1, 1)], best=Best(1.5, 9, 0, -1, 1),
+        bounds=Bounds(7, 8, 1), costs=Costs(0, 1, 2), trust="low", notes=[ODD],
+    )  # fmt: skip
 
 
 # --- what is exported equals the JSON ---

@@ -107,4 +107,4 @@ def test_text_and_page_say_it():
     found = made(MB, MB)
     shown = text.render(found, step="median", next_command="", destination=Destination())
     assert "\nbuckets: 2 of 1.0 MB, 2.0 MB in all\n" in shown
-    assert ">Buckets: 2 of 1.0 MB, 2.0 MB in all.<" in html.render(found, step="median")
+    assert ">Buckets: 2 of 1.0 MB, 2.0 MB in all.<" in html.render(found)

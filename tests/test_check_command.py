@@ -271,7 +271,7 @@ def test_limits_that_cannot_be_told_apart_by_steps_say_so():
         (["--steps", "LIST", "--baseline", "RUN"], "no column in its first line"),
         (["--steps", "EMPTY", "--baseline", "RUN"], "holds no step times"),
         (["RUN", "--steps", "LIST", "--baseline", "RUN"], "give the RUN to check, or --steps"),
-        (["RUN", "--baseline", "RUN", "--json", "RUN"], "cannot be written"),
+        (["RUN", "--baseline", "RUN", "--json", "RUN"], "give another name"),
     ],
 )
 def test_bad_input_is_one_line(runs, words, sentence):

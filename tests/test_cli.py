@@ -25,12 +25,39 @@ OPTIONS = {
         "runs", "--output", "-o", "--replace", "--ranks", "--comm-kernel", "--step-range",
         "--partial", "--jobs", "--help",
     },
+    "check": {
+        "runs", "--baseline", "--fail-on", "--save-baseline", "--steps", "--allow",
+        "--inconclusive", "--power", "--history", "--window", "--branch", "--tag", "--json",
+        "--junit", "--gitlab", "--markdown", "--github", "--ranks", "--comm-kernel",
+        "--step-range", "--jobs", "--help",
+    },
     "compare": {
-        "a", "b", "--json", "--ranks", "--comm-kernel", "--step-range", "--jobs", "--help",
+        "a", "b", "--json", "--html", "--ranks", "--comm-kernel", "--step-range", "--jobs",
+        "--help",
+    },
+    "whatif": {
+        "runs", "--bucket-cap-mb", "--link", "--without-straggler", "--compress",
+        "--free-communication", "--perfect-overlap", "--alpha-us", "--bandwidth-gb-s",
+        "--ranks", "--comm-kernel", "--step-range", "--json", "--jobs", "--help",
+    },
+    "simulate": {
+        "--gradients-mib", "--backward-ms", "--alpha-ms", "--bandwidth-mib-per-ms",
+        "--bucket-mib", "--alpha-us", "--bandwidth-gb-s", "--json", "--html", "--help",
     },
     "merge": {
         "runs", "-o", "--output", "--kernels", "--ranks", "--comm-kernel", "--step-range",
         "--partial", "--jobs", "--help",
+    },
+    "history add": {
+        "run", "--steps", "--db", "--history", "--commit", "--branch", "--tag", "--new-start",
+        "--ranks", "--comm-kernel", "--step-range", "--jobs", "--help",
+    },
+    "history list": {
+        "--db", "--history", "--branch", "--tag", "--last", "--json", "--help",
+    },
+    "history show": {"number", "--db", "--history", "--json", "--help"},
+    "history plot": {
+        "-o", "--output", "--db", "--history", "--branch", "--tag", "--help",
     },
     # Their options are the recorder's own: see test_capture_options.py, test_doctor.py and
     # test_sweep_run.py.
@@ -38,6 +65,9 @@ OPTIONS = {
     "doctor": {"--help"},
     "sweep": {"--help"},
 }  # fmt: skip
+
+
+PAGES = {"check": "ci"}
 
 
 def ddptrace(*words, cwd=None) -> subprocess.CompletedProcess[str]:
@@ -52,8 +82,17 @@ def two_ranks(tmp_path):
     return tmp_path
 
 
+def every_command():
+    """Return the commands by name, those of a group as two words."""
+    found = {}
+    for name, command in typer.main.get_command(app).commands.items():
+        mine = getattr(command, "commands", None)
+        found |= {name: command} if mine is None else {f"{name} {of}": mine[of] for of in mine}
+    return found
+
+
 def test_the_options_are_these_and_a_change_is_on_purpose():
-    commands = typer.main.get_command(app).commands
+    commands = every_command()
     found = {
         name: {
             option
@@ -69,8 +108,8 @@ def test_the_options_are_these_and_a_change_is_on_purpose():
 
 @pytest.mark.parametrize("command", OPTIONS)
 def test_every_option_is_in_the_page_of_its_command(command):
-    page = (DOCS / f"{command}.md").read_text(encoding="utf-8")
-    for option in OPTIONS[command] - {"runs", "finding", "a", "b"}:
+    page = (DOCS / f"{PAGES.get(command, command.split()[0])}.md").read_text(encoding="utf-8")
+    for option in OPTIONS[command] - {"runs", "finding", "a", "b", "run", "number"}:
         assert f"`{option}" in page
 
 

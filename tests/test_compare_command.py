@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -279,3 +280,27 @@ def test_what_is_compared_is_not_written_over(tmp_path):
     path = saved(run, tmp_path / "a.json")
     assert "is one of the two to compare" in refused(path, run, "--json", path)
     assert json.loads(path.read_text(encoding="utf-8"))["schema"] == 1
+
+
+def test_html_writes_both_runs_as_one_page(tmp_path):
+    first, second = one_rank(tmp_path / "a", 500), one_rank(tmp_path / "b", 700)
+    path = tmp_path / "both.html"
+    assert "B's step is 0.20 ms" in printed(first, second, "--html", path)
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("<!doctype html>")
+    assert "step is 0.20 ms (33.3 %) longer than A" in text
+
+
+def test_html_takes_the_place_of_no_input(tmp_path):
+    run = one_rank(tmp_path / "a", 500)
+    path = saved(run, tmp_path / "old.json")
+    assert "--html" in refused(path, run, "--html", path)
+    assert "is one of the two to compare" in refused(path, run, "--html", path)
+    assert "--html needs a file" in refused(run, run, "--html", "-")
+
+
+def test_what_is_known_of_the_run_itself_in_one_run_only_is_named():
+    report = analyze(load_run(SAMPLES / "two_gpus"))
+    without = replace(report, run=replace(report.run, device=None, world_size=None))
+    text = render(compare(without, report), Destination())
+    assert "not known of A: world size, device" in text

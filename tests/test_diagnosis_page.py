@@ -1,16 +1,21 @@
-"""Numbers in docs/diagnosis.md are those of the samples, its sums are right, its limits in use."""
+"""Numbers in the pages of the diagnosis are those of the samples, sums are right, limits in use."""
 
 import json
 import re
 from functools import cache
 from pathlib import Path
+from statistics import median
 
 import pytest
 from hosts import call, operator
+from test_launch_order import rank as launching
+from test_rule_recorded_run import lasting
+from test_rule_slow_group import grouped
 from traces import run, trace
 
 from ddptrace import analyze
 from ddptrace.diagnosis import confidence, finding
+from ddptrace.diagnosis.explanations import EXPLANATIONS
 from ddptrace.diagnosis.ledger import PARTS
 from ddptrace.diagnosis.rules import (
     beside,
@@ -25,7 +30,9 @@ from ddptrace.diagnosis.rules import (
 from ddptrace.metrics import host_work, idle, lateness, link, recording, stragglers, transfers
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "diagnosis.md").read_text(encoding="utf-8")
+PAGE = "\n".join(
+    (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("diagnosis.md", "advice.md")
+)
 TABLE = re.compile(r"^\| in `([\w-]+)` \| value \|\n\| --- \| --- \|\n((?:\|.*\n)+)", re.MULTILINE)
 ROWS = [
     (case, *re.fullmatch(r"\| `(.+)` \| (.+) \|", line).groups())
@@ -78,7 +85,8 @@ def test_there_is_an_example_of_each_verdict_that_a_sample_shows():
     assert cases == {
         "late-compute", "slow-link", "one-bucket", "late-first-parameter", "item-in-forward",
         "two_ranks_one_gpu", "healthy", "late-input", "late-host", "input-bound",
-        "long-last-backward",
+        "long-last-backward", "same-stream-shm", "no-wait-shm", "large-buffer-shm",
+        "long-layer-shm", "late-first-parameter-shm", "four-gpus-cap64",
     }  # fmt: skip
     assert len(SUMS) > 25
 
@@ -97,7 +105,7 @@ def test_a_sum_in_the_page_is_right_and_made_of_numbers_of_the_page(fence, line)
 
 def test_quoted_lines_are_those_of_the_reports():
     quotes = re.findall(r"\$ ddptrace report sample_traces/([\w-]+)\n(.+)\n(.+)\n", PAGE)
-    assert len(quotes) == 9
+    assert len(quotes) == 14
     for case, headline, where in quotes:
         diagnosis = kept(case)["diagnosis"]
         assert headline.endswith("…")
@@ -117,7 +125,7 @@ def test_the_limits_in_the_page_are_those_in_use():
         finding, confidence, compute, stragglers, lateness, link, transfers, idle, host_work,
         recording, beside, danger, gradients, layout, micro_steps, recorded_run, slow_group,
     )  # fmt: skip
-    assert len(told) == 30
+    assert len(told) == 31
     for name, printed in told.items():
         (value,) = {getattr(module, name) for module in modules if hasattr(module, name)}
         number, _, unit = printed.partition(" ")
@@ -171,6 +179,66 @@ STATED = {
     ),
     "unknown": both(op("compute", 0, 50), op("comm", 20, 22), op("compute", 90, 100, 1), end=100),
 }
+
+
+STATED_ADVICE = {
+    "launch_order_mismatch": [
+        launching(0, [5, 6], [1, 2], [1, 2]),
+        launching(1, [5, 6], [2, 1], [2, 1]),
+    ],
+    "slow_link": grouped(2000, 4000, size=100_000_000),
+    "cold_steps": [lasting(20_000, *(10_000,) * 4)],
+}
+
+
+@pytest.mark.parametrize("code", STATED_ADVICE)
+def test_a_stated_timeline_has_the_advice_that_the_page_says(code):
+    found = {one.code: one.cost_ns for one in analyze(run(*STATED_ADVICE[code])).diagnosis.findings}
+    assert found[code] == {"slow_link": 2_000_000}.get(code)
+    assert f"**{code}**" in PAGE
+
+
+def test_each_finding_has_an_example_or_a_stated_timeline():
+    told = set(re.findall(r"^### (\w+)$", PAGE, re.MULTILINE))
+    told |= set(re.findall(r"^\*\*(\w+)\*\*: ", PAGE, re.MULTILINE))
+    pending = {
+        "reduce_each_microstep", "grad_copies", "unused_search", "fine_parameters",
+        "recording_slowed_run",
+    }  # fmt: skip
+    assert set(EXPLANATIONS) - told == pending
+
+
+def unprofiled_ns(case):
+    """Return the median step of a sample without a profiler, of the longest rank."""
+    path = ROOT / "sample_traces" / case / "manifest.json"
+    ranks = json.loads(path.read_text(encoding="utf-8"))["ranks"]
+    return max(median(rank["unprofiled"]["step_ns"]) for rank in ranks)
+
+
+PLANTED = [
+    [cell.strip(" `") for cell in line.split("|")[1:-1]]
+    for line in PAGE.split("## Planted and found")[1].split("- Costs are")[0].splitlines()
+    if line.startswith("| `")
+]
+
+
+def test_what_was_planted_is_told_of_each_sample_of_the_job():
+    untold = {"two_gpus", "two_ranks_one_gpu", "healthy", "healthy-shm"}
+    cases = {path.name for path in (ROOT / "sample_traces").iterdir() if path.is_dir()}
+    of_the_job = {case for case in cases if not case.startswith("four-gpus-")}
+    assert {row[0] for row in PLANTED} == of_the_job - untold
+
+
+@pytest.mark.parametrize("row", PLANTED, ids=lambda row: row[0])
+def test_what_the_page_says_of_a_planted_fault_is_what_the_sample_says(row):
+    case, _, than, measured, recorded, code, cost, verdict, sure = row
+    said, usual = kept(case)["diagnosis"], kept(than)["diagnosis"]
+    assert measured == f"{(unprofiled_ns(case) - unprofiled_ns(than)) / 1e6:+.2f}"
+    assert recorded == f"{(said['step_ns'] - usual['step_ns']) / 1e6:+.2f}"
+    costs = [one["cost_ns"] for one in said["findings"] if one["code"] == code] or ["nothing"]
+    (found,) = costs
+    expected = "no cost" if found is None else found if found == "nothing" else f"{found / 1e6:.2f}"
+    assert (cost, verdict, sure) == (expected, said["bottleneck"], said["confidence"])
 
 
 @pytest.mark.parametrize("code", STATED)

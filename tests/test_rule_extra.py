@@ -1,5 +1,7 @@
 """Broadcasts of buffers, and the search for unused parameters; in µs."""
 
+from dataclasses import replace
+
 import pytest
 from findings import STEP, backward, costs, figures, findings, of_ddp, reduce
 from ranks import PAIR, comm
@@ -119,6 +121,48 @@ def test_a_search_that_the_host_shows_costs_the_idle_time_too():
         "idle_in_search_ns": (100_000, None),
         "integer_all_reduces": (1, 1),
     }
+
+
+def in_parts(idle=200, *, figures=(), full=((400, 600),), rank=0, busy=True):
+    """State a rank of which the GPU alone is recorded first, and its host in another step.
+
+    In the steps of the figures the GPU waits for `idle` until its first kernel is launched; in that
+    of the full part it idles until 500, and searches are where `full` says.
+    """
+    rows = [("compute", 0, 1000), ("compute", 1000 + idle, 3000, 999 + idle if busy else 0)]
+    rows += [backward(3000, 8000), reduce(8000, 8010, 3001)]
+    rows += [reduce(8010, 8020, 3002, size=4, integers=True), ("compute", 8020, STEP, 3003)]
+    # The host launches all the time.
+    rows += [("mem", 9999, STEP, at) for at in range(1000, 1000 + idle, 50)]
+    hosts = [("operator", SEARCH, *each) for each in figures]
+    other = searching(host=[("operator", SEARCH, *each) for each in full])
+    return (
+        trace(*rows, marks=((0, STEP),), host=hosts, part="figures", rank=rank),
+        replace(other, part="full", rank=rank),
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "idle_ns"),
+    [
+        ({}, 100_000),  # the full part searches for 200, and its GPU idles in 100 of them
+        ({"idle": 60}, 60_000),  # no more than the GPU waited for launches here
+        ({"busy": False}, 0),  # launched before: it waited for something else
+        ({"full": ((600, 700),)}, 0),  # the GPU computes meanwhile
+        ({"full": ()}, None),  # nobody saw a search
+        (
+            {"figures": ((1000, 1150),)},
+            150_000,
+        ),  # here it is seen, and what is there does not count
+    ],
+)
+def test_what_a_recording_of_cuda_alone_does_not_tell_the_full_one_does(options, idle_ns):
+    manifest = of_ddp(**TOLD)
+    found = findings("unused_search", *in_parts(**options), manifest=manifest)
+    costs = [None if idle_ns is None else 10_000 + idle_ns]
+    expected = costs if idle_ns is not None and 10_000 + idle_ns >= 100_000 else []
+    assert [one.cost_ns for one in found] == expected
+    assert [figures(one)["idle_in_search_ns"] for one in found] == [(idle_ns, None)] * len(expected)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Gradients that are copied back, and small parameters where launching is the limit; in µs."""
 
+from itertools import pairwise
+
 import pytest
 from findings import MIB, STEP, backward, costs, figures, findings, of_ddp, reduce
 from test_slowdown import named
@@ -69,14 +71,18 @@ def test_other_copies_and_hidden_ones_cost_nothing(options):
 TAKING = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
 
 
-def fine(*, size=4 * MIB, idle=2000, queued=0, operators=False, gradients=(), taking=()):
+def fine(
+    *, size=4 * MIB, idle=2000, queued=0, operators=False, gradients=(), taking=(), kernels=13
+):
     """State a step whose GPU waits for launches in backward before its bucket.
 
     compute  ff bbb .... b    O
     comm                  111
     """
     end = 3000 + idle
-    rows = [("compute", 0, 2000, 0), backward(2000, 3000, 1000), backward(end, end + 100)]
+    forward = [at * 2000 // (kernels - 5) for at in range(kernels - 4)]
+    rows = [("compute", start, until, start // 3) for start, until in pairwise(forward)]
+    rows += [backward(2000, 3000, 1000), backward(end, end + 100)]
     rows += [reduce(end + 100, end + 200, end + 1, size=size), ("compute", 9000, STEP, end + 3)]
     # The host is never silent: it launches all the time.
     rows += [("mem", 9999, STEP, at) for at in range(3000, end, 1000)]
@@ -103,10 +109,24 @@ def test_parameters_are_fine_up_to_a_size_and_several_a_bucket(size, count, foun
     assert costs("fine_parameters", fine(size=size), manifest=manifest) == [None] * found
 
 
+@pytest.mark.parametrize(
+    ("kernels", "count", "found"), [(6, 2, 1), (7, 2, 0), (10, 3, 1), (11, 3, 0), (6, 1, 0)]
+)
+def test_larger_parameters_are_fine_where_they_are_many_to_a_kernel(kernels, count, found):
+    """They have 100 MiB each."""
+    recording = fine(size=100 * MIB * count, kernels=kernels)
+    manifest = of_parameters(count, size=100 * MIB * count)
+    (said,) = findings("fine_parameters", recording, manifest=manifest) or [None]
+    assert (said is not None) == bool(found)
+    if said is not None:
+        assert figures(said)["parameters_a_kernel"] == (count / kernels, 0.3)
+
+
 def test_what_fine_parameters_rest_on():
     (found,) = findings("fine_parameters", fine(), manifest=of_parameters(4))
     assert figures(found) == {
         "parameter_bytes": (MIB, 2 * MIB),
+        "parameters_a_kernel": (4 / 13, 0.3),
         "parameters_a_bucket": (4.0, 2),
         "launch_bound_ns": (2_000_000, 100_000),
     }

@@ -6,7 +6,7 @@ from test_recording import part, rank
 from traces import run, trace
 
 from ddptrace import analyze
-from ddptrace.model import DdpModule, Manifest, RankFacts
+from ddptrace.model import DdpModule, Group, Manifest, RankFacts
 
 # --- slowed by recording
 
@@ -87,14 +87,14 @@ def test_each_slow_step_is_held_against_the_limit():
 # --- DDP's averages
 
 
-def bucket_span(span=1000, passes=1):
-    rows = []
+def bucket_span(span=1000, passes=1, rank=0):
+    rows, group = [], Group(str(rank), (rank,), 1)
     for number in range(passes):
         at = 2000 * number
         rows += [("compute", at, at + 100), backward(at + 100, at + 200)]
-        rows += [reduce(at + 200, at + 200 + span // 2, at + 101)]
-        rows += [reduce(at + 200 + span // 2, at + 200 + span, at + 102)]
-    return trace(*rows, ("compute", 9000, STEP), marks=((0, STEP),))
+        rows += [reduce(at + 200, at + 200 + span // 2, at + 101, group=group)]
+        rows += [reduce(at + 200 + span // 2, at + 200 + span, at + 102, group=group)]
+    return trace(*rows, ("compute", 9000, STEP), marks=((0, STEP),), rank=rank)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +115,21 @@ def test_both_values_are_shown():
         "backward_comm_ns": (4_000_000, None),
         "bucket_span_ns": (1_000_000, None),
     }
+
+
+def test_ranks_whose_logs_disagree_are_one_finding_with_the_figures_of_the_worst():
+    told = ({0: 4_000_000, 1: 1_100_000, 2: 100_000}, {0: 3_100_000, 1: 3_000_000})
+    for averages, expected in zip(told, ([0, 2], [0]), strict=True):
+        traces = [bucket_span(rank=rank) for rank in averages]
+        manifest = Manifest(
+            ranks=tuple(
+                RankFacts(rank=rank, ddp=(DdpModule(ddp_averages={"backward_comm_ns": ns}),))
+                for rank, ns in averages.items()
+            )
+        )
+        (found,) = findings("ddp_logger_disagrees", *traces, manifest=manifest)
+        assert found.ranks == expected
+        assert figures(found)["ratio"][0] == (10.0 if len(averages) == 3 else 3.1)
 
 
 def test_of_several_modules_nobody_knows_whose_buckets_are_meant():

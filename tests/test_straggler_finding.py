@@ -32,6 +32,7 @@ def test_the_evidence_holds_each_figure_beside_its_limit():
     assert {one.metric: (one.value, one.limit) for one in found.evidence} == {
         "exposed_wait_ns": (5_000_000, 1_000_000),
         "transfer_alone_ns": (0, None),
+        "slowed_ns": (0, None),
         "late_ns": (5_000_000, 50_000),
         "led": (1, None),
         "collectives": (1, None),
@@ -66,6 +67,21 @@ def test_hidden_waiting_costs_nothing():
     assert made.stragglers.rank == 1
     assert made.stragglers.cost_ns == 0
     assert findings(made) == []
+
+
+def test_ranks_that_are_late_in_turn_are_all_named_and_cost_each_step_in_full():
+    made = report(*steps((0, 0), (0, 900), (900, 0), (0, 900), (900, 0), length=4000))
+    (found,) = findings(made)
+    assert (found.cost_ns, found.ranks) == (900_000, [0, 1])
+    assert found.advice.startswith("ranks 0-1 are late in turn")
+    assert {one.metric: one.value for one in found.evidence}["exposed_wait_ns"] == 900_000
+
+
+def test_of_ranks_of_which_one_is_late_in_turn_with_nobody_only_that_is_named():
+    made = report(*steps((0, 0), (0, 900), (0, 900), (0, 0), (0, 0)))
+    assert made.stragglers.pattern == "occasional"
+    (found,) = findings(made)
+    assert (found.cost_ns, found.ranks) == (450_000, [1])
 
 
 def test_why_nobody_is_named_is_said_only_when_somebody_could_be():

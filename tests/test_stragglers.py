@@ -196,6 +196,17 @@ def test_the_delay_is_the_median_of_its_steps():
     assert made.cost_ns == 1_000_000
 
 
+def test_lateness_in_turn_costs_what_whoever_waits_loses_in_each_step():
+    """Each rank waits in every other step only, and every step is 900 µs longer for it."""
+    in_turn = found((0, 0), (0, 900), (900, 0), (0, 900), (900, 0))
+    assert (in_turn.pattern, in_turn.cost_ns) == ("alternating", 900_000)
+    # Of a rank that is late most of the time it is what the other one waits in its own usual step.
+    mostly = found((0, 0), (0, 900), (0, 900), (0, 900), (900, 0))
+    assert (mostly.pattern, mostly.cost_ns) == ("persistent", 900_000)
+    seldom = found((0, 0), (0, 900), (0, 0), (0, 0), (900, 0))
+    assert (seldom.pattern, seldom.cost_ns) == ("alternating", 450_000)
+
+
 # --- why
 
 

@@ -23,6 +23,8 @@ from ranks import comm, rank
 from test_ledger import jobs
 from test_straggler_finding import late_by
 
+from ddptrace.outputs.findings import finding_lines
+
 # --- the limits
 
 
@@ -32,6 +34,17 @@ def test_a_cause_is_the_verdict_from_five_percent(cost, verdict):
     assert said.bottleneck == verdict
     assert costs(said)["straggler"] == cost
     assert {one.code: one.cost_ns for one in said.findings}.get("compute_bound") is None
+
+
+@pytest.mark.parametrize(
+    ("cost", "printed"),
+    [(4949, "4.9"), (4999, "4.999"), (4990, "4.99"), (5000, "5.0"), (5049, "5.0"), (1000, "1.0")],
+)
+def test_a_cost_below_the_limit_is_not_printed_as_the_limit(cost, printed):
+    made = late_by(cost)
+    lines = [made.diagnosis.headline, *finding_lines(made)]
+    said = [line for line in lines if "straggler costs" in line]
+    assert [line for line in said if f"ms a step ({printed} %)" in line] == said != []
 
 
 def test_the_costliest_cause_is_the_verdict_and_comes_first():

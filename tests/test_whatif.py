@@ -10,10 +10,16 @@ from whatif_jobs import GRADIENT, MIB, Job, record, recorded, step_of, write
 
 from ddptrace import analyze, load_run
 from ddptrace.errors import RunError
+from ddptrace.metrics.measured import Measured
+from ddptrace.whatif.anchor import Anchoring
+from ddptrace.whatif.contention import Slowed
 from ddptrace.whatif.document import to_json
-from ddptrace.whatif.packing import Limits, pack
+from ddptrace.whatif.job import job_of
+from ddptrace.whatif.models import bucket_fit
+from ddptrace.whatif.packing import Limits, Packing, pack
 from ddptrace.whatif.predict import predict
 from ddptrace.whatif.scenario import Scenario
+from ddptrace.whatif.trust import Grounds, judged
 
 SIZES = [4, 4, 8, 2, 2, 16, 4, 4]
 CAPS = [1, 5, 8, 16, 100]
@@ -61,6 +67,20 @@ def test_the_cap_of_the_recorded_buckets_is_found(tmp_path):
     found = predict(recorded(PLAIN, tmp_path), CAPS)
     assert found.recorded_cap_mb == 16
     assert found.recorded_buckets == 3
+
+
+def test_the_cost_of_a_bucket_is_found(tmp_path):
+    """20 µs + 10 µs a MiB."""
+    model = predict(recorded(PLAIN, tmp_path), CAPS).model
+    assert model.alpha_ns == pytest.approx(20_000, abs=5)
+    assert model.bandwidth_gb_s == pytest.approx(MIB / 10_000, rel=1e-4)
+    assert (model.operation, model.group_size) == ("all_reduce", 2)
+    assert (model.samples, model.sizes) == (9, 3)
+
+
+def test_a_default_cap_is_known_by_its_small_first_bucket(tmp_path):
+    job = replace(PLAIN, sizes=[2, 12, 14, 30], buckets=[[0], [1, 2], [3]])
+    assert predict(recorded(job, tmp_path), [25]).recorded_cap_mb == 25
 
 
 @pytest.mark.parametrize(("cap", "best"), [(100, 1), (1, 1)])
@@ -124,6 +144,28 @@ def test_no_cap_beats_the_bounds(tmp_path):
     found = predict(recorded(replace(PLAIN, per_mib=40), tmp_path), CAPS)
     least = min(one.step_ns for one in found.predictions)
     assert found.bounds.free_communication_ns <= found.bounds.perfect_overlap_ns <= least
+
+
+def test_of_caps_that_are_as_good_the_middle_one_is_taken(tmp_path):
+    run = recorded(PLAIN, tmp_path)
+    free = Scenario(free_communication=True)
+    assert predict(run, [1, 2, 3, 4, 5], free).best.bucket_cap_mb == 3
+    assert predict(run, [1, 2, 3, 4, 16], free).best.bucket_cap_mb == 16  # the recorded one
+
+
+@pytest.mark.parametrize(
+    ("misfit", "trust", "words"),
+    [(0.02, "medium", ""), (0.05, "medium", "+5.0 % off"), (-0.2, "low", "-20.0 % off")],
+)
+def test_a_replay_that_misses_the_recorded_step_is_trusted_less(misfit, trust, words, tmp_path):
+    measured = Measured.of(recorded(PLAIN, tmp_path))
+    grounds = Grounds(
+        measured, job_of(measured), bucket_fit(measured), Slowed(1.0, 1.0, 1.3, 0.0),
+        Anchoring(1e6, "recorded", 1e6, 1e4, 1.0), Packing(), misfit, is_reproduced=True,
+    )  # fmt: skip
+    found, notes = judged(grounds, [])
+    assert found == trust
+    assert [words in note for note in notes if "replay" in note] == ([True] if words else [])
 
 
 def test_exposed_and_tail_are_those_of_the_step(tmp_path):

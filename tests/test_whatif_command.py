@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 from whatif_commands import command, refused
 from whatif_jobs import Job, write
-
-from ddptrace.cli import app
 
 PLAIN = Job([4, 4, 8, 2, 2, 16, 4, 4], [[0, 1, 2], [3, 4, 5], [6, 7]])
 
@@ -118,12 +114,3 @@ def test_the_example_of_a_page_is_what_the_command_prints(monkeypatch, page):
     words, _, shown = block.partition("\n")
     monkeypatch.chdir(ROOT)
     assert command(monkeypatch, *words.split()[1:]).rstrip("\n") == shown
-
-
-@pytest.mark.parametrize("name", ["whatif", "simulate"])
-def test_the_page_has_every_option_of_the_command(name):
-    options = {opt for each in get_command(app).commands[name].params for opt in each.opts}
-    text = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
-    assert {one for one in options if one.startswith("--")} - {"--help"} <= set(
-        re.findall(r"--[a-z-]+", text)
-    )

@@ -19,6 +19,7 @@ FLOW = re.compile(
     rb'\n  \{\n    "ph": "[sf]", "id": [^\n]*\n    "cat": "(?:ac2g|fwdbwd)"[^\n]*\n  \},'
 )
 HOST = re.compile(rb'("host(?:_name)?": )"[^"]*"')
+OF_CHECKOUT = re.compile(r"capture/(?:examples|experiments)/.*")
 SAME_HOST = rb'\1"host"'  # all ranks of these recordings are of one
 
 
@@ -53,8 +54,9 @@ def keep(recording: Path, target: Path) -> None:
 
 def without_folder(word: str) -> str:
     """Return a word of a command without the folder that a checkout or a Python lies in."""
-    place = max(word.find(f"capture/{folder}/") for folder in ("examples", "experiments"))
-    return word[place:] if place > 0 else Path(word).name if word.startswith("/") else word
+    if found := OF_CHECKOUT.search(word):
+        return found[0]
+    return Path(word).name if word.startswith("/") else word
 
 
 if __name__ == "__main__":

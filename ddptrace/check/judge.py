@@ -83,14 +83,29 @@ def check(
         current=_side(current),
         limits=limits,
         differences=found,
-        growth=None if forbidding else _growth(baseline, current, limits),
+        growth=None if forbidding else which_grew(baseline, current, limits),
         power=[each for limit in shown for each in power_of(limit, baseline, current)],
         notes=_notes(baseline, current, limits, found),
         next_steps=next_steps(outcome, limits, forbidding),
     )
 
 
-def _growth(
+def with_more(result: CheckResult, more: Sequence[LimitResult], rules: Rules) -> CheckResult:
+    """Return a result with the outcome of further limits."""
+    limits = [*result.limits, *more]
+    forbidding = [one for one in result.differences if is_unlike(one)]
+    outcome = _outcome(limits, forbidding)
+    return replace(
+        result,
+        outcome=outcome,
+        exit_code=_exit_code(outcome, rules.inconclusive),
+        headline=headline(outcome, limits, forbidding),
+        limits=limits,
+        next_steps=next_steps(outcome, limits, forbidding),
+    )
+
+
+def which_grew(
     baseline: Sequence[RunFigures], current: Sequence[RunFigures], limits: Sequence[LimitResult]
 ) -> Growth | None:
     """Return which part grew, on the rank of the first limit that failed."""

@@ -46,6 +46,10 @@ class LimitResult:
     could be compared. The change is current − baseline; `change_ratio` is None from a baseline of
     zero. `allowed_ns` is the largest change that passes, the floor included. `p_value` is of
     Mann-Whitney's test, None with too few steps for it.
+
+    `over_runs` is None for a limit held against the baseline. Else it is held against slow drift
+    over so many runs of a history: the values are the lowest level and that of the last runs, and
+    `p_value` is of Mann and Kendall's test.
     """
 
     limit: str
@@ -66,11 +70,13 @@ class LimitResult:
     baseline: Steps = Steps(0, 0)
     current: Steps = Steps(0, 0)
     p_value: float | None = None
+    over_runs: int | None = None
 
     @property
     def place(self) -> str:
-        """The metric, and the rank where one was chosen."""
-        return self.metric if self.rank is None else f"{self.metric} of rank {self.rank}"
+        """The metric, the rank where one was chosen, and the runs over which it may drift."""
+        drift = "" if self.over_runs is None else f", drift over {self.over_runs} runs"
+        return (self.metric if self.rank is None else f"{self.metric} of rank {self.rank}") + drift
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from ddptrace.cli.check import check
 from ddptrace.cli.compare import compare
 from ddptrace.cli.explain import explain
 from ddptrace.cli.export import export
+from ddptrace.cli.history import commands as history
 from ddptrace.cli.merge import merge
 from ddptrace.cli.report import report
 from ddptrace.cli.simulate import simulate
@@ -39,6 +40,7 @@ app.command("simulate")(simulate)
 app.command("sweep", cls=PassOn)(sweep)
 app.command("export")(export)
 app.command("merge")(merge)
+app.add_typer(history, name="history")
 app.command("doctor", cls=PassOn)(doctor)
 
 

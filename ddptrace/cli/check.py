@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ddptrace.cli.check_inputs import Reading, all_figures, baseline_figures, step_times
+from ddptrace.cli.check_against import Against
+from ddptrace.cli.check_inputs import Reading, all_figures, step_times
+from ddptrace.cli.check_outputs import Outputs
+from ddptrace.cli.history import Branch, Tags
 from ddptrace.cli.inputs import CommKernel, Jobs, Ranks, StepRange
-from ddptrace.cli.terminal import stdout_destination, write
 from ddptrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,9 +53,31 @@ def check(
     power: Annotated[
         bool, typer.Option("--power", help="Say what growth a number of steps can show.")
     ] = False,
+    history: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A history: the last comparable runs of it, and drift."),
+    ] = None,
+    window: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="How many runs of the history count (default: 10)."),
+    ] = None,
+    branch: Branch = None,
+    tags: Tags = None,
     json: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the result as JSON; - for stdout.")
     ] = None,
+    junit: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the result as JUnit XML.")
+    ] = None,
+    gitlab: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write it as GitLab's Code Quality report.")
+    ] = None,
+    markdown: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write it as Markdown.")
+    ] = None,
+    github: Annotated[
+        bool, typer.Option("--github", help="Print annotations; fill the step's summary.")
+    ] = False,
     ranks: Ranks = None,
     comm_kernel: CommKernel = None,
     step_range: StepRange = None,
@@ -62,36 +87,41 @@ def check(
 
     Exit codes: 0 passed, 1 a change of more than a limit, 2 could not tell.
     """
-    from ddptrace.check.judge import check as judge
-    from ddptrace.check.result import to_json
-    from ddptrace.outputs.check import render
-
-    rules = _rules(fail_on, allow, inconclusive, power=power)
+    rules = rules_of(fail_on, allow, inconclusive, power=power)
     reading = Reading(ranks, comm_kernel, step_range, jobs)
+    outputs = Outputs(json, junit, gitlab, markdown, github=github)
+    places = [*(runs or []), *(steps or [])]
+    against = Against(baseline or [], history, window, branch, tuple(tags or ()))
     if bool(runs) == bool(steps):
         raise UsageError("give the RUN to check, or --steps with a CSV file of its step times")
-    if not baseline and save_baseline is None:
+    if not against.is_given and save_baseline is None:
         raise UsageError(
-            "give --baseline with what to hold the run against, or --save-baseline to begin"
+            "give --baseline with what to hold the run against, or --history, or --save-baseline "
+            "to begin"
         )
-    held_against = baseline_figures(baseline or [], reading)
+    against.check()
+    outputs.check([*places, *against.files])
+    judge = against.opened(reading)
     current = all_figures(runs, reading) if runs else step_times(steps or [])
     code = 0
-    if baseline:
-        result = judge(held_against, current, rules)
+    if against.is_given:
+        result = judge(current, rules)
         code = result.exit_code
-        if json is not None:
-            write(json, to_json(result))
-        if json != "-":
-            write("-", render(result, stdout_destination()))
+        if not outputs.write(result, rules.inconclusive):
+            code = code or 2
     if save_baseline is not None and code == 0:
         _save(current, Path(save_baseline))
     raise typer.Exit(code)
 
 
-def _rules(
-    fail_on: list[str] | None, allow: list[str] | None, inconclusive: str, *, power: bool
+def rules_of(
+    fail_on: Sequence[str] | None,
+    allow: Sequence[str] | None,
+    inconclusive: str,
+    *,
+    power: bool = False,
 ) -> Rules:
+    """Return what the options ask for; UsageError, in one line, for what none can mean."""
     from ddptrace.check.judge import Rules, on_inconclusive
     from ddptrace.check.limits import DEFAULT, parse
 

@@ -13,6 +13,7 @@ from ddptrace.cli.terminal import stdout_destination, write
 from ddptrace.errors import SavedReportError, UsageError
 
 if TYPE_CHECKING:
+    from ddptrace.compare.comparison import Comparison
     from ddptrace.report import Report  # numpy behind it would slow `--help` down
 
 _WHAT = "A run's folder, a trace file, a glob pattern in quotes, or a report that --json saved."
@@ -23,6 +24,9 @@ def compare(
     b: Annotated[str, typer.Argument(metavar="B", help="The same: what is held against A.")],
     json: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the comparison as JSON; - for stdout.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write both as one offline page.")
     ] = None,
     ranks: Ranks = None,
     comm_kernel: CommKernel = None,
@@ -38,7 +42,10 @@ def compare(
     from ddptrace.compare.comparison import to_json
     from ddptrace.outputs.comparison import render
 
-    _check_output(json, (a, b))
+    if str(html) == "-":
+        raise UsageError("--html needs a file; only --json can go to standard output")
+    _check_output("--json", json, (a, b))
+    _check_output("--html", None if html is None else str(html), (a, b))
     options = {"--ranks": ranks, "--comm-kernel": comm_kernel, "--step-range": step_range}
     given = [name for name, value in options.items() if value]
 
@@ -53,16 +60,25 @@ def compare(
             return saved_report(Path(found.path), given)
         return analyze(run)
 
-    found = side_by_side(report_of(a), report_of(b)).named(a, b)
+    first, second = report_of(a), report_of(b)
+    found = side_by_side(first, second).named(a, b)
+    if html is not None:
+        write(str(html), _page(found, first, second))
     if json is not None:
         write(json, to_json(found))
     if json != "-":
         write("-", render(found, stdout_destination()))
 
 
-def _check_output(output: str | None, inputs: tuple[str, str]) -> None:
+def _page(found: Comparison, a: Report, b: Report) -> str:
+    from ddptrace.outputs.html.comparison import render
+
+    return render(found, a, b)
+
+
+def _check_output(option: str, output: str | None, inputs: tuple[str, str]) -> None:
     """Refuse an output that would take the place of what is compared."""
     if output in (None, "-"):
         return
     if Path(str(output)).resolve() in [Path(one).resolve() for one in inputs]:
-        raise UsageError(f"--json {output}: is one of the two to compare; give another name")
+        raise UsageError(f"{option} {output}: is one of the two to compare; give another name")

@@ -68,7 +68,7 @@ def report(
     if json is not None:
         write(json, to_json(found, timeline=timeline))
     if html is not None:
-        write(str(html), _page(found, step))
+        write(str(html), _page(found))
     if json != "-":
         given = {
             "--ranks": [ranks] if ranks else [],
@@ -110,7 +110,7 @@ def _text(found: Report, step: str, next_command: str, *, collectives: bool) -> 
     )
 
 
-def _page(found: Report, step: str) -> str:
+def _page(found: Report) -> str:
     from ddptrace.outputs.html import render
 
-    return render(found, step=step)
+    return render(found)

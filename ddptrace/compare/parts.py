@@ -18,7 +18,7 @@ _GROUPS: dict[Group, str] = {
     "exposed_mem": "exposed copies",
     "idle": "idle time",
 }
-_WORDS: dict[str, tuple[Group, str]] = {
+WORDS: dict[str, tuple[Group, str]] = {
     "compute_ns": ("compute", "compute"),
     "straggler_ns": ("exposed_comm", "waiting for another rank"),
     "bucket_schedule_ns": ("exposed_comm", "transfer that a schedule could hide"),
@@ -31,6 +31,8 @@ _WORDS: dict[str, tuple[Group, str]] = {
     "launch_bound_ns": ("idle", "waiting for launches"),
     "idle_unknown_ns": ("idle", "idle time of unknown cause"),
 }
+"""The group of each part of a ledger, and what it is called where people read it."""
+
 _UNKNOWN = ("comm_unknown_ns", "idle_unknown_ns")
 
 
@@ -81,7 +83,7 @@ def parts_of(a: Ledger, b: Ledger) -> list[Part]:
 
 
 def _part(name: str, a_ns: int, b_ns: int, whole_ns: int) -> Part:
-    group, words = _WORDS[name]
+    group, words = WORDS[name]
     found_ns = b_ns - a_ns
     return Part(
         part=name.removesuffix("_ns"),

@@ -42,13 +42,19 @@ class Basis:
         steps = counted_steps(measured, causes(measured))
         counted = [step.causes for step in steps]
         step_ns = median_step_ns(measured.counted, measured.summary)
-        leads = Leads.of(measured, counted)
+        leads = Leads.of(measured, steps)
         return cls(measured, counted, step_ns, leads, steps, whatif)
 
     @property
     def limit_ns(self) -> int:
         """What a finding has to cost to be listed: something at least, where there is no step."""
         return max(round(LISTED_PART * (self.step_ns or 0)), 1)
+
+    @property
+    def is_of_host(self) -> bool:
+        """Whether the run used no GPU, so that its figures are of the host."""
+        recordings = self.measured.recordings.values()
+        return any(one.trace.device == "host" for mine in recordings for one in mine)
 
     def recorded(self, rank: int) -> list[Recorded]:
         """Return the recordings that figures of a rank come from."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ddptrace.diagnosis.finding import Finding
+from ddptrace.diagnosis.finding import VERDICT_PART, Finding
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.metrics.summary import Summary, longest_by_step
 from ddptrace.wording import of_ranks
@@ -48,9 +48,16 @@ def _parts(row: StepMetrics) -> str:
     return f"{step_ns / 1e6:.2f} ms: {', '.join(words)}"
 
 
-def verdict_sentence(verdict: Finding, step_ns: int | None) -> str:
-    """Return what holds the step back, what that costs and where, and what to try."""
-    return f"{of_cost(verdict, step_ns)}: {verdict.advice}"
+def verdict_sentence(
+    verdict: Finding, step_ns: int | None, dangers: Sequence[Finding] = (), doubt: str | None = None
+) -> str:
+    """Return what holds the step back, what that costs and where, and what to try.
+
+    What may make the job wrong is said before it, and behind it why it is hardly to be believed.
+    """
+    before = "".join(f"{one.advice.partition(':')[0]} ({one.code}); " for one in dangers)
+    behind = f" (confidence low: {doubt})" if doubt else ""
+    return f"{before}{of_cost(verdict, step_ns)}: {verdict.advice}{behind}"
 
 
 def of_cost(finding: Finding, step_ns: int | None) -> str:
@@ -59,9 +66,17 @@ def of_cost(finding: Finding, step_ns: int | None) -> str:
         return finding.code
     cost = f"{finding.cost_ns / 1e6:.2f} ms"
     if step_ns:
-        share = 100 * finding.cost_ns / step_ns
-        cost = f"{finding.cost_ns / 1e6:.2f} of {step_ns / 1e6:.2f} ms a step ({share:.1f} %)"
+        share = _percent(finding.cost_ns, step_ns)
+        cost = f"{finding.cost_ns / 1e6:.2f} of {step_ns / 1e6:.2f} ms a step ({share} %)"
     return f"{finding.code} costs {cost}{_on(finding)}"
+
+
+def _percent(cost_ns: int, step_ns: int) -> str:
+    """Return a cost in percent of the step: too little for the verdict is not rounded up to it."""
+    share, digits = cost_ns / step_ns, 1
+    while share < VERDICT_PART <= round(share, digits + 2):
+        digits += 1
+    return f"{100 * share:.{digits}f}"
 
 
 def _on(verdict: Finding) -> str:

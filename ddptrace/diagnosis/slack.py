@@ -1,7 +1,8 @@
 """How far each rank was ahead of the one that it waited for: what it did then cost no time.
 
 What a rank idles while another one is late it would else have waited, and what it transfers alone
-while the late one still computes would else have been hidden.
+while the late one still computes would else have been hidden. What it computes meanwhile, beside a
+collective that waits, takes longer for that.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ddptrace.diagnosis.beside_waiting import slowed_by_waiting_ns
 from ddptrace.diagnosis.ledger import Causes
+from ddptrace.diagnosis.steps import Step
 from ddptrace.metrics.comm_table import NONE
 from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.stragglers import NOISE_NS
@@ -25,14 +28,16 @@ class Lead:
     """How far a rank was ahead of the straggler of a step, `late`.
 
     `slack_ns` is how much longer it could have taken. Had the other one not been late, the step
-    would have been shorter by its exposed waiting and by `alone_ns`: the transfer that was exposed
-    on it and not on the late one, since it had nothing left to compute. Together that is `gain_ns`.
+    would have been shorter by its exposed waiting, by `alone_ns`: the transfer that was exposed on
+    it and not on the late one, since it had nothing left to compute; and by `slowed_ns`: what its
+    compute took longer beside waiting. Together that is `gain_ns`.
     """
 
     late: Causes
     slack_ns: int
     waited_ns: int
     alone_ns: int
+    slowed_ns: int
 
     @property
     def is_late_too(self) -> bool:
@@ -42,7 +47,7 @@ class Lead:
     @property
     def gain_ns(self) -> int:
         """What the step would have been shorter for this rank."""
-        return self.waited_ns + self.alone_ns
+        return self.waited_ns + self.alone_ns + self.slowed_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +61,21 @@ class Leads:
     ahead: Mapping[_Key, Sequence[tuple[Causes, Lead]]]
 
     @classmethod
-    def of(cls, measured: Measured, counted: Sequence[Causes]) -> Leads:
+    def of(cls, measured: Measured, counted: Sequence[Step]) -> Leads:
         """Return how far ranks were ahead, in the steps that have a straggler."""
-        rows = {(one.row.rank, one.row.step): one for one in counted}
+        rows = {(one.rank, one.causes.row.step): one for one in counted}
         late_of = {one.step: one.rank for one in measured.stragglers.steps if one.rank is not None}
         found: dict[_Key, Lead] = {}
         ahead: dict[_Key, list[tuple[Causes, Lead]]] = defaultdict(list)
         for (rank, step), one in rows.items():
             late_rank = late_of.get(step)
             late = None if late_rank is None else rows.get((late_rank, step))
-            if late is None or late is one or one.row.exposed_wait_ns is None:
+            if late is None or late is one or one.causes.row.exposed_wait_ns is None:
                 continue
-            longest_ns = _longest_wait_ns(measured, step, rank, late.row.rank)
+            longest_ns = _longest_wait_ns(measured, step, rank, late.rank)
             if longest_ns is not None:
                 found[rank, step] = lead = _lead(one, late, longest_ns)
-                ahead[late.row.rank, step].append((one, lead))
+                ahead[late.rank, step].append((one.causes, lead))
         return cls(found, ahead)
 
     def cost_ns(self, one: Causes, of: Callable[[Causes], int | None], least_ns: int) -> int | None:
@@ -99,17 +104,21 @@ def _worth(cost_ns: int | None, least_ns: int) -> int:
     return cost_ns if cost_ns is not None and cost_ns >= least_ns else 0
 
 
-def _lead(one: Causes, late: Causes, longest_ns: int) -> Lead:
-    waited_ns = one.row.exposed_wait_ns or 0
-    alone_ns = (one.row.exposed_transfer_ns or 0) - (late.row.exposed_transfer_ns or 0)
-    if None in (one.row.exposed_transfer_ns, late.row.exposed_transfer_ns):
+def _lead(one: Step, late: Step, longest_ns: int) -> Lead:
+    mine, its = one.causes.row, late.causes.row
+    waited_ns = mine.exposed_wait_ns or 0
+    alone_ns = (mine.exposed_transfer_ns or 0) - (its.exposed_transfer_ns or 0)
+    if None in (mine.exposed_transfer_ns, its.exposed_transfer_ns):
         alone_ns = 0
+    # It was never further ahead than it waited at once.
+    alone_ns = max(min(alone_ns, longest_ns - waited_ns), 0)
+    left_ns = max(longest_ns - waited_ns - alone_ns, 0)
     return Lead(
-        late=late,
-        slack_ns=max(longest_ns, waited_ns - (late.row.exposed_wait_ns or 0), 0),
+        late=late.causes,
+        slack_ns=max(longest_ns, waited_ns - (its.exposed_wait_ns or 0), 0),
         waited_ns=waited_ns,
-        # It was never further ahead than it waited at once.
-        alone_ns=max(min(alone_ns, longest_ns - waited_ns), 0),
+        alone_ns=alone_ns,
+        slowed_ns=min(slowed_by_waiting_ns(one, late), left_ns) if left_ns else 0,
     )
 
 

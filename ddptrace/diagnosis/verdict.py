@@ -11,6 +11,7 @@ from ddptrace.diagnosis.headline import verdict_sentence, where
 from ddptrace.diagnosis.ledger import Ledger
 from ddptrace.diagnosis.rules import ADVICE, BOTTLENECKS
 from ddptrace.diagnosis.rules.compute import without_cause
+from ddptrace.diagnosis.rules.danger import DANGERS
 from ddptrace.metrics.measured import Measured
 from ddptrace.whatif.document import WhatIf
 
@@ -25,12 +26,14 @@ def diagnose(measured: Measured, whatif: WhatIf | None = None) -> Diagnosis:
     # Without steps nothing can be weighed, and one piece of everything is no step.
     rules = () if basis.step_ns is None else ADVICE
     advice = _sorted([finding for rule in rules for finding in rule(basis)])
+    dangers = [finding for finding in advice if finding.code in DANGERS]
+    advice = [*dangers, *(finding for finding in advice if finding.code not in DANGERS)]
     first = _verdict(basis, causes)
     sure, reason = confidence(basis, first, causes)
     said = [first] if first not in causes else []
     return Diagnosis(
         bottleneck=first.code,
-        headline=verdict_sentence(first, basis.step_ns),
+        headline=verdict_sentence(first, basis.step_ns, dangers, reason if sure == "low" else None),
         findings=[*causes, *said, *advice],
         where=where(measured.counted, measured.summary),
         step_ns=basis.step_ns,

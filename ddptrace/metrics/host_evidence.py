@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ddptrace.metrics.idle import IdleCauses, idle_causes
+from ddptrace.intervals import Intervals
+from ddptrace.metrics.idle import IdleCauses, IdleTimes, idle_causes, idle_times
 from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.steps import step_metrics
@@ -31,6 +32,32 @@ def idle_by_cause(measured: Measured) -> list[list[IdleCauses | None]]:
         ]
         for rows, (rank, number) in zip(measured.rows, measured.places, strict=True)
     ]
+
+
+def times_by_cause(measured: Measured, rank: int, number: int) -> IdleTimes:
+    """Return when a recording of a rank idled, by the causes that `idle_by_cause` gives."""
+    recorded = measured.recordings[rank][number]
+    if recorded.trace.device == "host" or measured.summary.median_step is None:
+        return _without_causes(recorded)
+    found, host = idle_times(recorded)
+    if host.told == "operators" or _is_in_loader(measured, rank) is not False:
+        return found
+    loader = Intervals.empty() if host.loader is None else host.loader
+    silent = found.input - loader
+    return replace(found, input=found.input & loader, unknown=found.unknown | silent)
+
+
+def times_of_causes(recorded: Recorded) -> IdleTimes:
+    """Return when a recording idled by what it tells itself of the host."""
+    return _without_causes(recorded) if recorded.trace.device == "host" else idle_times(recorded)[0]
+
+
+def _without_causes(recorded: Recorded) -> IdleTimes:
+    """Return when a recording idled, of which no cause is known."""
+    busy, steps = recorded.busy, recorded.steps
+    gaps = (busy.compute | busy.comm | busy.mem).gaps(int(steps.start_ns[0]), int(steps.end_ns[-1]))
+    nothing = Intervals.empty()
+    return IdleTimes(nothing, nothing, nothing, gaps)
 
 
 def _is_in_loader(measured: Measured, rank: int) -> bool | None:

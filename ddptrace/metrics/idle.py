@@ -113,6 +113,25 @@ class _Caused:
     next_call: int
 
 
+@dataclass(frozen=True, slots=True)
+class IdleTimes:
+    """When the GPU of a recording idled inside its steps, by cause; disjoint, on its clock."""
+
+    input: Intervals
+    sync: Intervals
+    launch: Intervals
+    unknown: Intervals
+
+
+def idle_times(recorded: Recorded) -> tuple[IdleTimes, HostWork]:
+    """Return a recording's idle times by the causes of `idle_causes`, and what the host did."""
+    host = host_work(recorded.trace)
+    every = range(len(recorded.steps.marks))
+    found = _idle(recorded, host, pauses(recorded, host), every, 0)
+    unknown = found.queued | found.silent
+    return IdleTimes(found.input, found.sync, found.launch, unknown), host
+
+
 def idle_causes(recorded: Recorded, rows: Sequence[StepMetrics]) -> list[IdleCauses | None]:
     """Return the causes for each of a recording's rows of `step_metrics`; None without idle time.
 

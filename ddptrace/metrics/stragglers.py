@@ -57,7 +57,8 @@ class Stragglers:
     `rank` is the one that is late most often, `pattern` how lateness is spread over the steps; both
     are None where nobody is late. `late_ns` is the median over the steps in which `rank` is late,
     `led` and `collectives` are sums over them. `cost_ns` is the exposed waiting of the rank that
-    waits most: its median over all steps. `unknown` says why nobody can be named, where that is so.
+    waits most: its median over all steps; where ranks are late in turn, of whoever waits most in
+    each. `unknown` says why nobody can be named, where that is so.
     """
 
     rank: int | None
@@ -115,7 +116,7 @@ def stragglers(
         pattern=pattern,
         cause=causes[0][0],
         late_ns=int(median(step.late_ns for step in mine)),
-        cost_ns=_cost_ns(counted, rank),
+        cost_ns=_cost_ns(counted, rank, in_turn=pattern == "alternating"),
         led=sum(step.led for step in mine),
         collectives=sum(step.collectives for step in mine),
         confidence=confidence,
@@ -254,12 +255,17 @@ def _pattern(late: Counter[int], steps: int) -> Pattern:
     return "alternating" if len(late) > 1 else "occasional"
 
 
-def _cost_ns(counted: Sequence[StepMetrics], rank: int) -> int | None:
-    """Return the exposed waiting of the rank that waits most, the median over its steps."""
-    waits: dict[int, list[int]] = defaultdict(list)
+def _cost_ns(counted: Sequence[StepMetrics], rank: int, *, in_turn: bool) -> int | None:
+    """Return the exposed waiting of the rank that waits most, the median over its steps.
+
+    Where ranks are late in turn each of them waits in some steps, and every step loses its part.
+    """
+    waits: dict[int | None, list[int]] = defaultdict(list)
     for row in counted:
-        if row.rank != rank and row.exposed_wait_ns is not None:
-            waits[row.rank].append(row.exposed_wait_ns)
+        if row.exposed_wait_ns is not None and (in_turn or row.rank != rank):
+            waits[row.step if in_turn else row.rank].append(row.exposed_wait_ns)
+    if in_turn:
+        return int(median(map(max, waits.values()))) if waits else None
     return max((int(median(mine)) for mine in waits.values()), default=None)
 
 

@@ -37,17 +37,22 @@ def render(result: CheckResult, destination: Destination) -> str:
     """Return a check as text: the runs, the outcome, limits, what grew, notes, what to do."""
     console = destination.console()
     for name, side in (("baseline", result.baseline), ("current", result.current)):
-        console.print(Text(f"{name}: {_side_line(side)}", style="dim"))
+        console.print(Text(f"{name}: {side_line(side)}", style="dim"))
     console.print()
     console.print(Text(result.headline, style=_STYLES[result.outcome]))
     if any(one.current_ns is not None for one in result.limits):
         _print_limits(console, result.limits)
-    if result.growth is not None and any(_is_above(one) for one in result.limits):
-        _print_growth(console, result.growth)
+    if (grown := shown_growth(result)) is not None:
+        _print_growth(console, grown)
     _print_power(console, result.power)
     _print_notes(console, result)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]  # a StringIO
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def shown_growth(result: CheckResult) -> Growth | None:
+    """Return which part grew, where a metric grew by more than its limit."""
+    return result.growth if any(_is_above(one) for one in result.limits) else None
 
 
 def _is_above(one: LimitResult) -> bool:
@@ -68,7 +73,8 @@ def _print_notes(console: Console, result: CheckResult) -> None:
         console.print(Text.assemble("Next: ", (step, "cyan")), soft_wrap=True)
 
 
-def _side_line(side: CheckedRun) -> str:
+def side_line(side: CheckedRun) -> str:
+    """Return which runs a side is of, and what of them counts."""
     told = [
         counted(number, f"{what} step")
         for number, what in ((side.recorded_steps, "recorded"), (side.timed_steps, "timed"))
@@ -103,14 +109,15 @@ def _row(one: LimitResult) -> tuple[str, ...]:
         one.place,
         ms(one.baseline_ns),
         ms(one.current_ns),
-        _change(one),
+        change_words(one),
         UNKNOWN if one.interval is None else interval_words(one.interval),
         limit_words(one),
         UNKNOWN if one.allowed_ns is None else ms((one.baseline_ns or 0) + one.allowed_ns),
     )
 
 
-def _change(one: LimitResult) -> str:
+def change_words(one: LimitResult) -> str:
+    """Return a change as percent; from a baseline of zero as ms."""
     if one.change_ns is None:
         return UNKNOWN
     if one.change_ratio is None:
@@ -136,7 +143,7 @@ def _outcome_words(one: LimitResult) -> str:
 
 def _basis_words(one: LimitResult) -> str:
     """Return of which steps the values are, and how it went."""
-    if one.source is None:
+    if one.source is None or one.over_runs is not None:
         return one.reason
     steps = f"medians of {one.baseline.steps} and {one.current.steps} steps"
     runs = (one.baseline.runs, one.current.runs)
@@ -168,13 +175,14 @@ def _print_growth(console: Console, found: Growth) -> None:
     table.add_column("ms", no_wrap=True)
     for title in ("baseline", "current", "change"):
         table.add_column(title, justify="right", no_wrap=True)
-    rows = [*_growth_rows(found)]
+    rows = [*growth_rows(found)]
     for row in rows:
         table.add_row(*row)
     print_fitting(console, table, [Text(f"{row[0]}\n  {'  '.join(row[1:])}") for row in rows])
 
 
-def _growth_rows(found: Growth) -> Iterator[tuple[str, ...]]:
+def growth_rows(found: Growth) -> Iterator[tuple[str, ...]]:
+    """Yield what the step was made of: name, baseline, current and change in ms."""
     for whole, mine in grouped(found.parts):
         yield _times(whole.words, whole.a_ns, whole.b_ns)
         for part in mine if [part.words for part in mine] != [whole.words] else ():

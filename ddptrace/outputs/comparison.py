@@ -43,7 +43,7 @@ def render(comparison: Comparison, destination: Destination) -> str:
     """Return a comparison as text: why not to trust it, headline, parts, ranks, what changed."""
     console = destination.console()
     for name, side in (("A", comparison.a), ("B", comparison.b)):
-        console.print(Text(f"{name}: {_side_line(side)}", style="dim"))
+        console.print(Text(f"{name}: {side_line(side)}", style="dim"))
     console.print()
     for caution in comparison.cautions:
         if not caution.comparable:
@@ -60,7 +60,8 @@ def render(comparison: Comparison, destination: Destination) -> str:
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _side_line(side: Side) -> str:
+def side_line(side: Side) -> str:
+    """Return which step of which rank of a run is compared."""
     words = [one_line(side.name)]
     if side.step is not None:
         of = "" if side.counted_steps is None else f" of {side.counted_steps} that count"
@@ -82,7 +83,7 @@ def _print_parts(console: Console, comparison: Comparison) -> None:
     table.add_column("ms", no_wrap=True)
     for title in ("A", "B", "difference", "share"):
         table.add_column(title, justify="right", no_wrap=True)
-    rows = list(_part_rows(step, comparison.parts))
+    rows = list(part_rows(step, comparison.parts))
     for row in rows:
         table.add_row(*row)
     print_fitting(console, table, [Text(_stacked(row)) for row in rows])
@@ -90,7 +91,8 @@ def _print_parts(console: Console, comparison: Comparison) -> None:
         console.print(Text(f"no parts: {comparison.reason}; the step is the median over the run"))
 
 
-def _part_rows(step: Difference, parts: Sequence[Part]) -> Iterator[tuple[str, ...]]:
+def part_rows(step: Difference, parts: Sequence[Part]) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the table of parts: words, ms in A, in B, the difference, its share."""
     for whole, mine in grouped(parts) if parts else ():
         yield _row(whole.words, whole, _share(step, whole))
         for part in mine if _is_divided(whole, mine) else ():
@@ -135,7 +137,7 @@ def _print_ranks(console: Console, ranks: Sequence[RankDifference]) -> None:
     for title in ("rank", "A", "B", "difference"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("of that", no_wrap=True)
-    rows = [_rank_row(one) for one in sorted(shown, key=lambda one: one.rank)]
+    rows = [rank_row(one) for one in sorted(shown, key=lambda one: one.rank)]
     for row in rows:
         table.add_row(*row)
     print_fitting(console, table, [Text(f"rank {row[0]}\n{_stacked(row)}") for row in rows])
@@ -143,7 +145,8 @@ def _print_ranks(console: Console, ranks: Sequence[RankDifference]) -> None:
         console.print(Text(f"the {len(shown)} of {len(ranks)} ranks that differ most"))
 
 
-def _rank_row(one: RankDifference) -> tuple[str, ...]:
+def rank_row(one: RankDifference) -> tuple[str, ...]:
+    """Return a row of the table of ranks: rank, ms in A, in B, the difference, what it is of."""
     found = [
         f"{part.words} {signed(part.difference_ns)}" for part in changes(one.step_ns, one.parts)
     ]
@@ -162,12 +165,12 @@ def _rank_row(one: RankDifference) -> tuple[str, ...]:
 
 def _print_changed(console: Console, comparison: Comparison) -> None:
     console.print()
-    lines = [line for change in comparison.changed for line in _change_lines(change)]
+    lines = [line for change in comparison.changed for line in change_lines(change)]
     if not lines:
         console.print(Text("changed: nothing that is known of both runs"))
     for line in lines:
         console.print(Text.assemble(("changed: ", "bold"), line))
-    for runs, words in _unknown_words(comparison.unknown).items():
+    for runs, words in unknown_words(comparison.unknown).items():
         console.print(Text(f"not known of {runs}: {', '.join(words)}"))
 
 
@@ -175,7 +178,8 @@ def _name(topic: str, what: str) -> str:
     return _NAMES.get(f"{topic}.{what}", f"{_TOPICS.get(topic, '')}{what}")
 
 
-def _change_lines(change: Change) -> Iterator[str]:
+def change_lines(change: Change) -> Iterator[str]:
+    """Yield what is not the same in two runs, in words."""
     name = _name(change.topic, change.what)
     if change.topic == "command":
         yield f"command: {_words_changed(change.a, change.b)}"
@@ -219,10 +223,10 @@ def _megabytes(size_bytes: int) -> str:
     return f"{size_bytes / 1e6:.2f}"
 
 
-def _unknown_words(unknown: Sequence[Unknown]) -> dict[str, list[str]]:
+def unknown_words(unknown: Sequence[Unknown]) -> dict[str, list[str]]:
     """Return what is not known, by the runs of which it is not."""
     found: dict[str, list[str]] = {}
     for one in unknown:
-        words = _WHOLE_TOPICS[one.topic] if one.what is None else f"{_TOPICS[one.topic]}{one.what}"
+        words = _WHOLE_TOPICS[one.topic] if one.what is None else _name(one.topic, one.what)
         found.setdefault(" and ".join(run.upper() for run in one.runs), []).append(words)
     return found

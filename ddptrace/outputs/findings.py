@@ -13,9 +13,11 @@ _SHOWN_NS = 5_000  # what rounds to 0.00 ms is left out
 
 
 def confidence_line(report: Report) -> str | None:
-    """Return how sure the verdict is; None where that is not said."""
+    """Return how sure the verdict is; None where the headline says so, and where nothing does."""
     found = report.diagnosis
-    return None if found.confidence is None else f"confidence {found.confidence}: {found.reason}"
+    if found.confidence in (None, "low"):
+        return None
+    return f"confidence {found.confidence}: {found.reason}"
 
 
 def finding_lines(report: Report) -> list[str]:
@@ -23,18 +25,19 @@ def finding_lines(report: Report) -> list[str]:
     found = report.diagnosis
     verdict = [one for one in found.findings if one.code == found.bottleneck]
     others = [one for one in found.findings if one.code != found.bottleneck]
-    kernels = [line for one in verdict if (line := _kernels(one)) is not None]
+    what = "operators" if report.run.measured == "host" else "kernels"
+    kernels = [line for one in verdict if (line := _kernels(one, what)) is not None]
     return [*kernels, *(f"finding: {_said(one, report)}" for one in others)]
 
 
-def _kernels(one: Finding) -> str | None:
-    """Return the largest kernels that a finding has as evidence."""
+def _kernels(one: Finding, what: str) -> str | None:
+    """Return the largest kernels that a finding has as evidence, or what else computed."""
     found = [
         f"{each.metric.removeprefix(KERNEL)} {ms(int(each.value))}"
         for each in one.evidence
         if each.metric.startswith(KERNEL) and each.value
     ]
-    return f"largest kernels, ms: {'; '.join(found)}" if found else None
+    return f"largest {what}, ms: {'; '.join(found)}" if found else None
 
 
 def _said(one: Finding, report: Report) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from ddptrace.outputs.figures import ms
-from ddptrace.outputs.html_charts import COMPUTE, EXPOSED, HIDDEN, Look, marker
+from ddptrace.outputs.html.looks import LOOKS, Look
 from ddptrace.outputs.terminal import Destination, empty_table, print_fitting
 from ddptrace.whatif.packing import MIB
 from ddptrace.whatif.simulate import Reduced, Simulated, Simulation
@@ -104,9 +104,9 @@ _OFFLINE = {"displaylogo": False, "showSendToCloud": False, "plotlyServerURL": "
 def _bars(found: Simulation) -> list[dict[str, Any]]:
     names = [_name(one) for one in found.predictions]
     count = len(found.predictions)
-    compute = _bar(COMPUTE, [f"{name}: compute" for name in names], [0] * count)
+    compute = _bar(LOOKS["compute"], [f"{name}: compute" for name in names], [0] * count)
     compute |= {"x": [found.backward_ns / 1e6] * count, "hovertemplate": "%{x} ms<extra></extra>"}
-    return [compute, *(_of_buckets(found, look) for look in (HIDDEN, EXPOSED))]
+    return [compute, *(_of_buckets(found, look) for look in (LOOKS["hidden"], LOOKS["exposed"]))]
 
 
 def _of_buckets(found: Simulation, look: Look) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def _of_buckets(found: Simulation, look: Look) -> dict[str, Any]:
 
 
 def _part(bucket: Reduced, compute_end_ns: int, look: Look) -> tuple[int, int]:
-    if look is HIDDEN:
+    if look is LOOKS["hidden"]:
         return bucket.start_ns, min(bucket.end_ns, compute_end_ns)
     return max(bucket.start_ns, compute_end_ns), bucket.end_ns
 
@@ -139,7 +139,7 @@ def _bar(look: Look, rows: list[str], bases: list[float] | list[int]) -> dict[st
         "y": rows,
         "base": bases,
         "textposition": "none",
-        "marker": marker(look) | {"line": line},
+        "marker": look.marker | {"line": line},
     }
 
 

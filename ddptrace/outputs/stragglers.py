@@ -11,6 +11,12 @@ _CAUSES = {
     "host": "its GPU idles while its host is behind",
     None: "nothing recorded explains it",
 }
+_ON_THE_HOST = {
+    "compute": "its host computes longer",
+    "input": "its host computes nothing at the start of the step",
+    "host": "its host is busy outside of its operators",
+    None: "nothing recorded explains it",
+}
 _SHOWN_NS = 5_000
 _PATTERNS = {
     "persistent": "",
@@ -34,8 +40,9 @@ def straggler_lines(report: Report) -> list[str]:
     # What is 0 in the usual step would read as if the steps concerned had lost nothing, either.
     costs = late.cost_ns is not None and late.cost_ns >= _SHOWN_NS
     cost = f", {ms(late.cost_ns)} ms of a step exposed" if costs else ""
+    causes = _ON_THE_HOST if report.run.measured == "host" else _CAUSES
     return [
         f"straggler: the others wait for rank {late.rank}{_PATTERNS[late.pattern]}"
         f"{cost}; it arrives up to {ms(late.late_ns)} ms late at {late.led} of {late.collectives} "
-        f"collectives: {_CAUSES[late.cause]} (confidence {late.confidence}: {late.reason})"
+        f"collectives: {causes[late.cause]} (confidence {late.confidence}: {late.reason})"
     ]

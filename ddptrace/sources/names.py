@@ -19,9 +19,10 @@ class Names:
 
     def where(self, question: Callable[[str], bool], codes: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return for each code whether its name answers the question with yes."""
-        if not self.texts:
+        answers = np.array([question(text) for text in self.texts], np.bool_)
+        if not answers.any():
             return np.zeros(codes.size, np.bool_)
-        return np.array([question(text) for text in self.texts], np.bool_)[codes]
+        return answers[codes]
 
 
 def comm_rows(names: Names, name: NDArray[np.int32], patterns: Patterns) -> NDArray[np.bool_]:

@@ -78,7 +78,7 @@ def operations(work: Work, calls: Calls, names: Names, hints: Hints) -> Operatio
 
 def _at(column: NDArray[Any], row: NDArray[np.int32]) -> NDArray[Any]:
     """Return the column's values at the rows; anything where the row is -1."""
-    return column[row] if column.size else np.zeros(row.size, column.dtype)
+    return column[row] if column.any() else np.zeros(row.size, column.dtype)
 
 
 def lost_graphs(calls: Calls, work: Work, graphs: Graphs, names: Names) -> IntArray:

@@ -50,7 +50,9 @@ def _by_stream(ops: Ops) -> tuple[NDArray[np.intp], NDArray[Any]]:
     if lane.max(initial=0) < 1 << 15:
         lane = lane.astype(np.int16)  # then the sort below compares nothing
     order = np.argsort(lane, kind="stable")
-    order = order[((ops.end_ns > ops.start_ns) & ~ops.in_graph & (ops.stream != -1))[order]]
+    usable = (ops.end_ns > ops.start_ns) & ~ops.in_graph & (ops.stream != -1)
+    if not usable.all():
+        order = order[usable[order]]
     start_ns, end_ns, lane = ops.start_ns[order], ops.end_ns[order], lane[order]
     together = (lane[1:] == lane[:-1]) & (start_ns[1:] == start_ns[:-1])
     if (together & (end_ns[1:] < end_ns[:-1])).any():

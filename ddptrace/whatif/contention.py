@@ -122,26 +122,27 @@ def _compared(calls: _Calls) -> Iterator[tuple[float, float]]:
         alone, beside = rows[overlap == 0], rows[overlap >= OVERLAPPED * length]
         if min(alone.size, beside.size) < FEWEST_CALLS:
             continue
-        for mine, alone_ns in _references(calls, alone, beside):
-            overlap_ns = float(calls.beside_ns[mine].sum())
-            excess_ns = float((calls.length_ns[mine] - alone_ns).sum())
-            if LEAST_RATIO <= _ratio(overlap_ns, excess_ns) <= MOST_RATIO:
-                yield overlap_ns, excess_ns
+        overlap_ns, excess_ns = _excess(calls, alone, beside)
+        if overlap_ns and LEAST_RATIO <= _ratio(overlap_ns, excess_ns) <= MOST_RATIO:
+            yield overlap_ns, excess_ns
 
 
-def _references(
+def _excess(
     calls: _Calls, alone: NDArray[np.intp], beside: NDArray[np.intp]
-) -> Iterator[tuple[NDArray[np.intp], float]]:
-    """Yield calls beside communication with how long they take alone.
+) -> tuple[float, float]:
+    """Return how long calls ran beside communication, and how much longer than alone they took.
 
-    At one place of all steps they are the same kernel. Else all calls alone must have about one
-    length.
+    At one place of all steps they are the same kernel. Others count where all calls alone have
+    about one length.
     """
-    both = np.intersect1d(calls.place[beside], calls.place[alone])
-    for place in both:
-        mine = alone[calls.place[alone] == place]
-        yield beside[calls.place[beside] == place], float(np.median(calls.length_ns[mine]))
-    rest = beside[~np.isin(calls.place[beside], both)]
+    alone = alone[np.lexsort((calls.length_ns[alone], calls.place[alone]))]
+    places, first, count = np.unique(calls.place[alone], return_index=True, return_counts=True)
+    middle_ns = calls.length_ns[alone][first + (count - 1) // 2].astype(np.float64)
+    at = np.minimum(np.searchsorted(places, calls.place[beside]), places.size - 1)
+    same = places[at] == calls.place[beside]
     low, middle, high = np.percentile(calls.length_ns[alone], (10, 50, 90))
-    if rest.size and high - low <= MOST_SPREAD * middle:
-        yield rest, float(middle)
+    is_steady = high - low <= MOST_SPREAD * middle
+    alone_ns = np.where(same, middle_ns[at], middle if is_steady else np.nan)
+    known = ~np.isnan(alone_ns)
+    excess_ns = (calls.length_ns[beside] - alone_ns)[known]
+    return float(calls.beside_ns[beside][known].sum()), float(excess_ns.sum())

@@ -152,16 +152,16 @@ class Scenes:
         good = [one for one in found if alone[one.bucket_cap_mb] <= limit]
         same = [one for one in good if now_mb is not None and one.bucket_cap_mb == now_mb]
         chosen = same[0] if same else good[len(good) // 2]
-        change = self._changed(buckets[chosen.bucket_cap_mb])
-        gain = self._start.step_ns - chosen.step_ns
-        noise = self._start.noise_ns * (gain != 0)
-        low, high = (
-            gain - hypot(change.high - change.likely, noise),
-            gain + hypot(change.likely - change.low, noise),
+        now_ns = self._start.step_ns
+        is_new = self._is_new(buckets[chosen.bucket_cap_mb]) or bool(self._scenario.words)
+        low, high = (now_ns - chosen.high_ns, now_ns - chosen.low_ns) if is_new else (0.0, 0.0)
+        return Best(
+            bucket_cap_mb=chosen.bucket_cap_mb,
+            step_ns=chosen.step_ns,
+            gain_ns=round(now_ns - chosen.step_ns),
+            gain_low_ns=round(low),
+            gain_high_ns=round(high),
         )
-        if self._start.is_host_bound:
-            low, high = min(low, 0.0), max(high, self._start.step_ns - chosen.low_ns)
-        return Best(chosen.bucket_cap_mb, chosen.step_ns, round(gain), round(low), round(high))
 
     def bounds(self, buckets: Packed) -> Bounds:
         """Return what no cap can beat; all of it starts from the step as it is."""

@@ -109,14 +109,20 @@ class Schedule:
 
     def recorded(self) -> Replayed:
         """Return the step with the buckets that were recorded."""
-        sent = [float(size) for size in self.job.recorded_bytes]
-        if self.scenario.is_compressed:
-            wide = np.where(_is_wide(self.job.pieces), HALVED, 1.0)
-            sizes = self.job.pieces.size_bytes
-            part = np.bincount(self.job.owner, sizes * wide, len(sent))
-            whole = np.bincount(self.job.owner, sizes, len(sent))
-            sent = (np.array(sent) * part / np.maximum(whole, 1)).tolist()
-        return self._replay(sent, np.maximum.accumulate(self.released))
+        return self._replay(self._sent().tolist(), np.maximum.accumulate(self.released))
+
+    def _sent(self) -> Floats:
+        """Return what is sent of each recorded bucket."""
+        sent = np.array(self.job.recorded_bytes, np.float64)
+        if not self.scenario.is_compressed:
+            return sent
+        sizes, owner = self.job.pieces.size_bytes, self.job.owner
+        halved = np.where(_is_wide(self.job.pieces), HALVED, 1.0)
+        whole = np.bincount(owner, sizes, sent.size)
+        smaller: Floats = (
+            sent * np.bincount(owner, sizes * halved, sent.size) / np.maximum(whole, 1)
+        )
+        return smaller
 
     def with_buckets(self, buckets: Packed) -> Replayed:
         """Return the step with other buckets."""
@@ -128,7 +134,7 @@ class Schedule:
         sizes = self.job.recorded_bytes
         groups = pack(sizes, [0] * len(sizes), limits)
         first = np.array([group[0] for group in groups], np.intp)
-        sent = np.add.reduceat(np.array(sizes, np.float64), first)
+        sent = np.add.reduceat(self._sent(), first)
         return self._replay(sent.tolist(), np.maximum.reduceat(self.released, first))
 
     def without_buckets(self) -> Replayed:

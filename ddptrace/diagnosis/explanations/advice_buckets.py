@@ -102,10 +102,11 @@ UNUSED_SEARCH = Explanation(
     "forward, and one more small all-reduce tells the ranks which were used.",
     how="The manifest or the host's ranges say that DDP searches, and each step that counts has "
     "a small all-reduce of whole numbers in backward. The cost is the exposed transfer of that, "
-    "and the GPU's idle time while the host searched, where that was recorded.",
+    "and the GPU's idle time while the host searched. A recording of CUDA alone does not tell when "
+    "that was: then it is that of the rank's full recording, as far as the GPU waited for launches "
+    "here.",
     misleads="Where parameters are unused in some steps the search is needed: without it DDP "
-    "fails. In recordings of CUDA alone the host's search is not seen, and its idle time is in "
-    "launch_bound.",
+    "fails. The idle time is in launch_bound, too; without a full recording nothing tells of it.",
     picture="""\
 host  forward |walk the graph| backward
 GPU   ####fwd####......idle......####bwd####
@@ -120,8 +121,8 @@ UNEVEN_BACKWARD = Explanation(
     "kernel runs no gradient comes and no bucket can go, then several want to go at once.",
     how=f"The longest kernel of a step's backward takes {percent(LONG_RATIO)} of its compute or "
     f"more, and {BUNCHED} buckets or more are ready only after its end. The cost is their exposed "
-    "transfer, as far as the kernel ran without communication beside it: so much would fit under "
-    "it once its work is spread.",
+    "transfer, as far as a schedule could have hidden it (bucket_schedule) and the kernel ran "
+    "without communication beside it: so much would fit under it once its work is spread.",
     misleads="The kernel may be the model's largest layer, which cannot be spread. Buckets of "
     "another size change nothing. It is told only where it is known when buckets were ready.",
     picture="""\

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ddptrace.diagnosis.explanations.record import Explanation, kibibytes, percent
-from ddptrace.diagnosis.rules.gradients import FEWEST_A_BUCKET, FINE_BYTES
+from ddptrace.diagnosis.rules.gradients import FEWEST_A_BUCKET, FINE_BYTES, MANY_RATIO
 from ddptrace.diagnosis.rules.recorded_run import (
     COLD_PART,
     COLD_RATIO,
@@ -16,9 +16,10 @@ FINE_PARAMETERS = Explanation(
     meaning="Many small parameters keep the host launching. Each costs it an operator in backward, "
     "a copy into its bucket and a part of the optimizer, however small it is.",
     how=f"launch_bound is worth listing, a gradient has {kibibytes(FINE_BYTES)} or less on "
-    f"average, and there are {FEWEST_A_BUCKET} or more to a bucket, so that it is not the buckets "
-    "that are fine. The cost is the GPU's idle time while the host took in gradients, where the "
-    "host's operators were recorded; else it is not known.",
+    f"average or there are {percent(MANY_RATIO)} as many as kernels in the step, and there are "
+    f"{FEWEST_A_BUCKET} or more to a bucket, so that it is not the buckets that are fine. The cost "
+    "is the GPU's idle time while the host took in gradients, where the host's operators were "
+    "recorded; else it is not known.",
     misleads="Many parameters cost the host, not the GPU: where the host is ahead they cost "
     "nothing. Other buckets change nothing of it. A mean hides a few large ones.",
     picture="""\

@@ -16,15 +16,17 @@ STRAGGLER = Explanation(
     "common clock is needed. The straggler of a step is the rank with the smallest sum of waits, "
     "when the others waited longer than it did, in the median, by more than "
     f"{microseconds(NOISE_NS)} and by more than {percent(NOISE_OF_TRANSFER)} of the transfer. The "
-    "cost is what the rank that waits most would have less of: exposed waiting (no compute ran "
-    "meanwhile), and the transfer that is exposed on it and not on the late rank; the median over "
-    f"the steps. A cause is named that explains {percent(EXPLAINS)} of the delay at "
-    "least: the GPU computed longer (compute), the host launched nothing at the start of the step "
-    "(input), or the GPU idled otherwise (host).",
+    "cost is what the rank that loses most would have less of: exposed waiting (no compute ran "
+    "meanwhile), the transfer that is exposed on it and not on the late rank, and what its kernels "
+    "beside the waiting took longer than the same ones of the late rank; no more than it was "
+    "ahead, the median over the steps. A cause is named that explains "
+    f"{percent(EXPLAINS)} of the delay at least: the GPU computed longer (compute), the host "
+    "launched nothing at the start of the step (input), or the GPU idled otherwise (host).",
     misleads="The rank with the longest collectives is not the slow one: the slow one is last and "
     "does not wait. What is lost is the cost, not late_ns: a delay that is hidden under compute "
-    "costs nothing. With the late rank fixed the next one may show. Ranks that share one GPU take "
-    "turns on it, so nobody is named. A profiler that slows one host makes a straggler.",
+    "costs no more than that compute is slowed. With the late rank fixed the next one may show. "
+    "Ranks that share one GPU take turns on it, so nobody is named. A profiler that slows one "
+    "host makes a straggler.",
     picture="""\
 rank 0  compute ########                  opt     # compute
         comm            wwwwwwwwww====            w waiting, = transfer

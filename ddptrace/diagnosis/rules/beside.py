@@ -97,6 +97,10 @@ def _compute_stream(step: Step) -> int | None:
     return longest
 
 
+_OF_GPU = "fewer NCCL channels (NCCL_MAX_CTAS)"
+_OF_HOST = "cores that are left for gloo's threads (OMP_NUM_THREADS)"
+
+
 def comm_slows_compute(basis: Basis) -> Iterator[Finding]:
     """Give the finding that kernels take longer beside communication than alone."""
     found = _slowdowns(basis)
@@ -119,8 +123,9 @@ def comm_slows_compute(basis: Basis) -> Iterator[Finding]:
             Evidence("compared", middle(one.compared for one in mine), None),
             Evidence("beside", middle(one.beside for one in mine), None),
         ],
-        advice="what hides communication runs longer for it, so hiding is not free: fewer NCCL "
-        f"channels (NCCL_MAX_CTAS), fewer bytes; {name[:_NAME_LENGTH]} loses most",
+        advice="what hides communication runs longer for it, so hiding is not free: "
+        f"{_OF_HOST if basis.is_of_host else _OF_GPU}, fewer bytes; {name[:_NAME_LENGTH]} loses "
+        "most",
     )
 
 

@@ -37,7 +37,7 @@ def without_cause(basis: Basis) -> Finding:
             cost_ns=None,
             ranks=[],
             evidence=_kernels(basis, row),
-            advice="this run does not communicate: look at the kernels of each rank alone",
+            advice=f"this run does not communicate: look at the {_work(basis)}s of each rank alone",
         )
     share = (row.compute_ns or 0) / max(row.step_ns or 1, 1)
     said = _unexplained(basis, row, share)
@@ -87,7 +87,7 @@ def _compute(basis: Basis, row: StepMetrics, share: float) -> Finding:
             cost_ns=None,
             ranks=[row.rank],
             evidence=[tail, *evidence],
-            advice=f"{communication}; the last kernel of backward is long, and the last "
+            advice=f"{communication}; the last {_work(basis)} of backward is long, and the last "
             "bucket can only start behind it: split it, or make it faster",
         )
     return Finding(
@@ -95,8 +95,13 @@ def _compute(basis: Basis, row: StepMetrics, share: float) -> Finding:
         cost_ns=None,
         ranks=[row.rank],
         evidence=evidence,
-        advice=f"{communication}, look at the kernels: the largest are listed",
+        advice=f"{communication}, look at the {_work(basis)}s: the largest are listed",
     )
+
+
+def _work(basis: Basis) -> str:
+    """Return the word for what computes."""
+    return "operator" if basis.is_of_host else "kernel"
 
 
 def _of_communication(row: StepMetrics) -> str:

@@ -17,6 +17,8 @@ from ddptrace.kernels import Kind
 from ddptrace.metrics.launch_order import launch_order_differs
 from ddptrace.model import NEVER_NS, Trace
 
+DANGERS = frozenset({"launch_order_mismatch", "optimizer_before_comm"})
+"""What is said before any cost: a job that is wrong need not be fast."""
 EARLY_NS = 1_000
 """An optimizer kernel that starts so long before the last gradients are there did not wait."""
 

@@ -60,7 +60,8 @@ def unused_search(basis: Basis) -> Iterator[Finding]:
     """Give the finding that each step looks for unused parameters, and tells the others.
 
     Its cost is the exposed transfer of the small all-reduce of integers, and the GPU's idle time
-    while the host searches, where that is recorded.
+    while the host searches; a recording of CUDA alone does not tell when that is, and then the full
+    one of the rank does.
     """
     chosen = {id(step): _of_integers(basis, step) for step in basis.steps}
     if not chosen or not all(rows.any() for rows in chosen.values()):
@@ -69,17 +70,21 @@ def unused_search(basis: Basis) -> Iterator[Finding]:
     search = {id(step): ranges[id(step.recorded)] for step in basis.steps}
     if not all(_searches(basis, step, search[id(step)]) for step in basis.steps):
         return
+    elsewhere = {rank: _idle_elsewhere_ns(basis, rank) for rank in basis.measured.recordings}
+
+    def idle_in_search_ns(step: Step) -> int | None:
+        idle_ns = _idle_in_search_ns(step, search[id(step)])
+        return _launching_ns(step, elsewhere[step.rank]) if idle_ns is None else idle_ns
 
     def search_ns(step: Step) -> int | None:
         exposed_ns = step.exposed_transfer_ns(chosen[id(step)])
-        idle_ns = _idle_in_search_ns(step, search[id(step)])
-        return None if exposed_ns is None else exposed_ns + (idle_ns or 0)
+        return None if exposed_ns is None else exposed_ns + (idle_in_search_ns(step) or 0)
 
     cost = basis.listed(search_ns)
     if cost is None:
         return
     mine = basis.of_rank(cost.rank)
-    idle_ns = middle(_idle_in_search_ns(step, search[id(step)]) for step in mine)
+    idle_ns = middle(map(idle_in_search_ns, mine))
     yield Finding(
         code="unused_search",
         cost_ns=cost.ns,
@@ -111,12 +116,33 @@ def _searches(basis: Basis, step: Step, search: Intervals) -> bool:
 
 def _idle_in_search_ns(step: Step, search: Intervals) -> int | None:
     """Return how long the GPU idled while the host searched in a step; None if that is not told."""
-    mine, busy = _in_step(step, search), step.recorded.busy
-    if not len(mine):
-        return None
-    first_ns, end_ns = int(mine.start[0]), int(mine.end[-1])
+    mine = _in_step(step, search)
+    return _idle_ns(step.recorded, mine) if len(mine) else None
+
+
+def _idle_elsewhere_ns(basis: Basis, rank: int) -> int | None:
+    """Return how long the GPU idled in a search, the median of a rank's other recordings."""
+    run, found = basis.measured.run, []
+    figures = {id(one.trace) for one in basis.measured.recordings[rank]}
+    for trace in run.causes:
+        if trace.rank == rank and id(trace) not in figures:
+            recorded, search = Recorded.of(trace), host_ranges(trace, kernels.is_unused_search)
+            mine = (search.clip(mark.start_ns, mark.end_ns) for mark in trace.marks)
+            found += [_idle_ns(recorded, one) for one in mine if len(one)]
+    return middle(found)
+
+
+def _launching_ns(step: Step, idle_ns: int | None) -> int | None:
+    """Return what of an idle time seen in other steps this one can have: none is where none is."""
+    idle = step.causes.idle
+    return None if idle is None or idle_ns is None else min(idle_ns, idle.launch_ns)
+
+
+def _idle_ns(recorded: Recorded, moments: Intervals) -> int:
+    """Return for how long of these moments, of which there are some, the GPU did nothing."""
+    busy, first_ns, end_ns = recorded.busy, int(moments.start[0]), int(moments.end[-1])
     clipped = [one.clip(first_ns, end_ns) for one in (busy.compute, busy.comm, busy.mem)]
-    return (mine - (clipped[0] | clipped[1] | clipped[2])).total_ns
+    return (moments - (clipped[0] | clipped[1] | clipped[2])).total_ns
 
 
 def _in_step(step: Step, search: Intervals) -> Intervals:

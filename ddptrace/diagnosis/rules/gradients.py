@@ -21,6 +21,9 @@ from ddptrace.model import Trace
 FINE_BYTES = 2 << 20
 """Parameters are fine when a gradient has no more bytes on average: a GPU divides or copies so many
 in less time than a host takes for the launch."""
+MANY_RATIO = 0.3
+"""Larger ones are fine, too, when there are so many to a kernel of the step: what is done for each
+of them is then a good part of all that is launched."""
 FEWEST_A_BUCKET = 2
 """A bucket has so many parameters on average when it is not for the buckets that they are fine."""
 
@@ -105,7 +108,8 @@ def fine_parameters(basis: Basis) -> Iterator[Finding]:
     if not count or NONE in layout.size_bytes:
         return
     mean_bytes, a_bucket = sum(layout.size_bytes) // count, count / len(layout)
-    if mean_bytes > FINE_BYTES or a_bucket < FEWEST_A_BUCKET:
+    a_kernel = count / (_kernels(basis, launch.rank) or count)
+    if (mean_bytes > FINE_BYTES and a_kernel < MANY_RATIO) or a_bucket < FEWEST_A_BUCKET:
         return
     taking = basis.once(lambda one: host_ranges(one.trace, kernels.is_gradient_range))
     cost = basis.listed(lambda step: _taking_in_ns(step, taking[id(step.recorded)]))
@@ -117,12 +121,21 @@ def fine_parameters(basis: Basis) -> Iterator[Finding]:
         ranks=launch.ranks(basis.limit_ns),
         evidence=[
             Evidence("parameter_bytes", mean_bytes, FINE_BYTES),
+            Evidence("parameters_a_kernel", a_kernel, MANY_RATIO),
             Evidence("parameters_a_bucket", a_bucket, FEWEST_A_BUCKET),
             Evidence("launch_bound_ns", launch.ns, basis.limit_ns),
         ],
         advice="each parameter costs the host the same, in backward and in the optimizer, however "
         "small it is: fewer and larger ones (fused projections, one flat parameter), "
         "torch.compile, a fused optimizer; other buckets change nothing of that",
+    )
+
+
+def _kernels(basis: Basis, rank: int) -> int | None:
+    """Return how many kernels a step of a rank runs."""
+    return middle(
+        int((step.recorded.trace.ops.kind[step.own] != Kind.MEM).sum())
+        for step in basis.of_rank(rank)
     )
 
 

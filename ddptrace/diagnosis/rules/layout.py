@@ -116,8 +116,8 @@ def _parameters(basis: Basis, bucket: int) -> str:
 def uneven_backward(basis: Basis) -> Iterator[Finding]:
     """Give the finding that buckets become ready in a bunch behind one long kernel of backward.
 
-    Its cost is their exposed transfer, as far as the kernel ran without any communication beside
-    it: so much fits under it once its work is spread.
+    Its cost is their exposed transfer, as far as a schedule could have hidden it and the kernel ran
+    without any communication beside it: so much fits under it once its work is spread.
     """
     cost = basis.listed(_bunched_ns)
     if cost is None:
@@ -143,12 +143,19 @@ def uneven_backward(basis: Basis) -> Iterator[Finding]:
     )
 
 
+def is_uneven(basis: Basis) -> bool:
+    """Tell whether a bunch behind one long kernel costs enough to be listed."""
+    return basis.listed(_bunched_ns) is not None
+
+
 def _bunched_ns(step: Step) -> int | None:
-    bunch = _bunch(step)
+    bunch, transfer = _bunch(step), step.causes.transfer
     if bunch is None:
         return 0
     exposed_ns = step.exposed_transfer_ns(bunch.chosen)
-    return None if exposed_ns is None else min(exposed_ns, bunch.unused_ns)
+    if exposed_ns is None or transfer is None:
+        return None
+    return min(exposed_ns, bunch.unused_ns, transfer.schedule_ns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

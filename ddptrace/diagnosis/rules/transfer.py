@@ -12,7 +12,11 @@ from ddptrace.diagnosis.basis import Basis, Cost
 from ddptrace.diagnosis.figures import middle
 from ddptrace.diagnosis.finding import Evidence, Finding
 from ddptrace.diagnosis.rules.beside import reduces_on_compute_stream
+from ddptrace.diagnosis.rules.layout import is_uneven
 from ddptrace.metrics.transfers import links
+
+_LINK = "check that NCCL uses NVLink or RDMA (NCCL_DEBUG=INFO) rather than shared memory or TCP"
+_LINK_OF_HOST = "check which interface gloo uses (GLOO_SOCKET_IFNAME), or train on GPUs with NCCL"
 
 
 def comm_bandwidth(basis: Basis) -> Iterator[Finding]:
@@ -34,8 +38,7 @@ def comm_bandwidth(basis: Basis) -> Iterator[Finding]:
             *_predicted(basis),
         ],
         advice="send less or over a faster link: gradients as bf16 (a communication hook), "
-        "reduce every few micro-batches (no_sync), check that NCCL uses NVLink or RDMA "
-        "(NCCL_DEBUG=INFO) rather than shared memory or TCP",
+        f"reduce every few micro-batches (no_sync), {_LINK_OF_HOST if basis.is_of_host else _LINK}",
     )
 
 
@@ -102,6 +105,11 @@ def _schedule_advice(basis: Basis, buckets: int | None) -> str:
     cap = _cap(basis)
     if buckets == 1:
         return f"one bucket cannot overlap with backward: {cap or 'lower bucket_cap_mb'}"
+    if is_uneven(basis):
+        return (
+            "buckets are ready all at once behind one long kernel of backward (uneven_backward): "
+            "make that faster or split it, since other buckets would be as late"
+        )
     if cap is not None:
         return f"let the buckets fit backward better: {cap}"
     return (

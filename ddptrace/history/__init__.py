@@ -1,0 +1,1 @@
+"""Runs over time in one SQLite database: what is stored, found again, and drifts."""

@@ -1,0 +1,104 @@
+"""What predictions say, in sentences: the same words in the terminal and on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddptrace.outputs.figures import ms
+from ddptrace.whatif.document import Best, Model, WhatIf
+from ddptrace.wording import counted
+
+
+def grounds(found: WhatIf) -> Iterator[str]:
+    """Yield what predictions rest on: the cost of transfers, the packing, the replay."""
+    yield f"buckets: {_model_line(found.model)}"
+    for other in found.other_models:
+        yield f"other {other.operation or 'collectives'}: {_model_line(other)}"
+    if found.model.compute_slowdown_ratio is not None:
+        yield (
+            f"compute takes {found.model.compute_slowdown_ratio:.2f} times as long beside "
+            f"communication, which takes {found.model.comm_slowdown_ratio:.2f} times as long then"
+        )
+    yield f"packed {found.packing}"
+    yield (
+        f"replayed as recorded, {counted(found.recorded_buckets, 'bucket')}: "
+        f"{ms(found.replayed_step_ns)} ms, recorded {ms(found.recorded_step_ns)} ms"
+    )
+
+
+def _model_line(model: Model) -> str:
+    if len(model.lines) > 1:
+        small, large = model.lines[0], model.lines[-1]
+        return (
+            f"{_line(small.alpha_ns, small.bandwidth_gb_s)} below {large.from_bytes / 1e6:.2f} MB, "
+            f"{_line(large.alpha_ns, large.bandwidth_gb_s)} from there on; {_fitted(model)}"
+        )
+    said = (
+        "assumed"
+        if model.is_assumed
+        else (
+            f"{model.alpha_low_ns / 1e3:.0f} to {model.alpha_high_ns / 1e3:.0f} µs, "
+            f"{_gb_s(model.bandwidth_low_gb_s)} to {_gb_s(model.bandwidth_high_gb_s)} GB/s"
+        )
+    )
+    return f"{_line(model.alpha_ns, model.bandwidth_gb_s)} ({said}); {_fitted(model)}"
+
+
+def _line(alpha_ns: int, bandwidth_gb_s: float | None) -> str:
+    return f"{alpha_ns / 1e3:.0f} µs + bytes ÷ {_gb_s(bandwidth_gb_s)} GB/s"
+
+
+def _gb_s(bandwidth: float | None) -> str:
+    return "∞" if bandwidth is None else f"{bandwidth:.2f}"
+
+
+def _fitted(model: Model) -> str:
+    return (
+        f"{counted(model.samples, 'transfer')} of {counted(model.sizes, 'size')}, "
+        f"{model.smallest_bytes / 1e6:.2f} to {model.largest_bytes / 1e6:.2f} MB, the middle one "
+        f"{100 * model.residual_ratio:.1f} % off"
+    )
+
+
+def headline(found: WhatIf) -> str:
+    """Return which cap is best and what it gains, or that none surely gains anything."""
+    best, changed = found.best, f"with {' and '.join(found.scenario)}: " if found.scenario else ""
+    gain = best.gain_ns / found.measured_step_ns
+    if best.bucket_cap_mb == found.recorded_cap_mb and not found.scenario:
+        return (
+            f"no better cap than what is there: bucket_cap_mb={best.bucket_cap_mb:g}, "
+            f"{ms(found.measured_step_ns)} ms a step"
+        )
+    if best.gain_low_ns <= 0 and not found.scenario:
+        return (
+            f"no cap is surely better than what is there ({ms(found.measured_step_ns)} ms a step): "
+            f"bucket_cap_mb={best.bucket_cap_mb:g} gains {_gain(best)} ms"
+        )
+    return (
+        f"{changed}bucket_cap_mb={best.bucket_cap_mb:g} takes {ms(best.step_ns)} of "
+        f"{ms(found.measured_step_ns)} ms a step: it gains {_gain(best)} ms ({100 * gain:.1f} %)"
+    )
+
+
+def _gain(best: Best) -> str:
+    return f"{ms(best.gain_ns)} (between {ms(best.gain_low_ns)} and {ms(best.gain_high_ns)})"
+
+
+def trust_line(found: WhatIf) -> str:
+    """Return how far predictions can be trusted, and what they start from."""
+    start = (
+        "steps timed without a profiler"
+        if found.anchor == "unprofiled"
+        else "the step as it was recorded"
+    )
+    return f"trust: {found.trust}; starts from {start}, {ms(found.measured_step_ns)} ms"
+
+
+def bounds(found: WhatIf) -> Iterator[str]:
+    """Yield what no cap can beat."""
+    limits = found.bounds
+    yield (
+        f"bounds: {ms(limits.free_communication_ns)} ms if communication took no time, "
+        f"{ms(limits.perfect_overlap_ns)} ms if it could all begin with the step, "
+        f"{ms(limits.communication_only_ns)} ms for nothing but communication"
+    )
