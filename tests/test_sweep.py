@@ -227,6 +227,16 @@ def test_a_run_that_failed_has_its_reason_and_no_figure(made):
     assert "not run yet: bucket_cap_mb=100; the same command goes on with it" in result.notes
 
 
+def test_damaged_figures_are_no_measurement_and_no_traceback(made):
+    sweep = made(caps=(1, 50, 100)).run(None, steps(10), asked=-3.0).run(1, [0] * 20)
+    result = found(sweep.run(100, [0] * 9 + [10 * MS] * 11))
+    assert (result.configurations[0].bucket_cap_mb, result.winner.outcome) == (
+        None,
+        "no_difference",
+    )
+    assert by_cap(result)[1.0].change is None
+
+
 def test_what_a_failed_run_left_in_its_folder_does_not_count(made):
     sweep = made().run(None, steps(10)).run(100, steps(5), problem="interrupted")
     assert found(sweep).winner.outcome == "unknown"

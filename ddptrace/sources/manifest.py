@@ -155,14 +155,7 @@ def _required_of(kind: type) -> frozenset[str]:
     )
 
 
-_KINDS: tuple[type, ...] = (
-    Manifest,
-    RankFacts,
-    Unprofiled,
-    Replicas,
-    RecordedPart,
-    DdpModule,
-)
+_KINDS: tuple[type, ...] = (Manifest, RankFacts, Unprofiled, Replicas, RecordedPart, DdpModule)
 _HINTS: dict[type, dict[str, Any]] = {kind: get_type_hints(kind) for kind in _KINDS}
 _REQUIRED: dict[type, frozenset[str]] = {kind: _required_of(kind) for kind in _KINDS}
 _Whole = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]

@@ -14,7 +14,8 @@ from ddptrace.wording import one_line
 NAME = "sweep.json"
 VERSION = 1
 
-_Cap = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+LARGEST_CAP_MB = 1e9
+_Cap = Annotated[float, msgspec.Meta(gt=0, le=LARGEST_CAP_MB)]
 _Folder = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][\w.\-+]*$", max_length=200)]
 
 

@@ -34,7 +34,7 @@ class Judged:
         A cap with which replicas drift apart is no answer, however fast it is; nor is one that
         packs the same buckets.
         """
-        enough = [one for one in found if sum(map(len, one.times)) >= FEW_STEPS]
+        enough = [one for one in found if _is_timed(one)]
         own = next((one for one in enough if one.is_own), None)
         others = [] if own is None else [one for one in enough if _may_replace(own, one)]
         return cls(own, others, enough, _alike(enough))
@@ -139,6 +139,10 @@ class Judged:
             if cap is not None and (change.high_ratio < 0 or change.low_ratio > 0)
             if not self._is_sure(change)
         ]
+
+
+def _is_timed(one: Measurement) -> bool:
+    return sum(map(len, one.times)) >= FEW_STEPS and middle(one.times) > 0
 
 
 def _may_replace(own: Measurement, one: Measurement) -> bool:

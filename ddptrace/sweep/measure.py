@@ -14,7 +14,7 @@ from ddptrace.metrics.bucket_summary import bucket_facts
 from ddptrace.metrics.measured import Measured
 from ddptrace.model import DdpModule, Manifest, RankFacts, Replicas, Run
 from ddptrace.sources.manifest import read_manifests
-from ddptrace.sweep.folder import MadeRun, SweepFile
+from ddptrace.sweep.folder import LARGEST_CAP_MB, MadeRun, SweepFile
 from ddptrace.whatif.packing import DEFAULT_CAP_MB
 
 Read: TypeAlias = Callable[[Path], Run]
@@ -154,7 +154,8 @@ def _caps(manifests: Sequence[Manifest]) -> tuple[float | list[float] | None, fl
     modules = [module for each in manifests[:1] for module in _modules(each.ranks)]
     asked = list(dict.fromkeys(module.asked_bucket_cap_mb for module in modules))
     caps = {cap for module in modules for cap in _in_force(module)}
-    in_force = caps.pop() if len(caps) == 1 else None
+    only = caps.pop() if len(caps) == 1 else None
+    in_force = only if only is not None and 0 < only <= LARGEST_CAP_MB else None
     if len(asked) == 1 and not isinstance(asked[0], tuple):
         return asked[0], in_force
     return [cap for one in asked for cap in _listed(one)] or None, in_force
