@@ -90,7 +90,7 @@ def test_the_reasons_are_in_the_json_and_on_the_page(tmp_path):
     assert report.run.missing_reasons == {"1": "killed & <gone>", "2": "killed & <gone>"}
     assert from_json(to_json(report, timeline=True)) == report
     text = page(report).all_text
-    assert "Missing: ranks 1, 2, 3. No recording was found. Rank 1-2: killed & <gone>." in text
+    assert "Missing: ranks 1-3. No recording was found. Rank 1-2: killed & <gone>." in text
 
 
 # --- facts that only the manifest tells
