@@ -49,14 +49,18 @@ class Known:
             yield "slowdown", self._with(self.fit.curve, self.beside.low, host)
             yield "slowdown", self._with(self.fit.curve, self.beside.high, host)
 
+    def sure(self, host: float) -> Physics:
+        """Return the likeliest physics, with no more slowdown of compute than is known."""
+        return self._with(self.fit.curve, self.beside.low, host)
+
     def without_bytes(self, host: float) -> Physics:
-        """Return the physics of a link that moves any number of bytes at once."""
-        return self._with(_alpha_of(self.fit), self.beside.ratio, host)
+        """Return the sure physics with a link that moves any number of bytes at once."""
+        return self._with(_alpha_of(self.fit), self.beside.low, host)
 
     def without_alpha(self, host: float) -> Physics:
-        """Return the physics of collectives that cost nothing but their bytes."""
+        """Return the sure physics with collectives that cost nothing but their bytes."""
         alpha = _alpha_of(self.fit)
-        found = self._with(lambda size: self.fit.curve(size) - alpha(size), self.beside.ratio, host)
+        found = self._with(lambda size: self.fit.curve(size) - alpha(size), self.beside.low, host)
         return replace(found, contention=replace(found.contention, pause_ns=0.0))
 
     def _with(self, cost: Cost, slowdown: float, host: float) -> Physics:

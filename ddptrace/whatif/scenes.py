@@ -181,11 +181,12 @@ class Scenes:
         """Return what of the step as it was each cause costs.
 
         The schedule costs what the best cap would save; bandwidth what the bytes still cost with
-        that one; latency what the fixed costs of the recorded buckets do.
+        that one; latency what the fixed costs of the recorded buckets do. Compute that may be
+        slower beside communication counts only as far as that is known.
         """
         host = self._start.host
-        schedule = self._now(self._known.point(host))
-        whole = self._point.now_ns
+        schedule = self._now(self._known.sure(host))
+        whole = self._recorded(schedule).step_ns
         ways = [*buckets, *([] if self._current is None else [self._current])]
         steps = [schedule.with_buckets(each).step_ns for each in ways]
         best = int(np.argmin(steps))
