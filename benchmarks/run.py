@@ -99,6 +99,8 @@ def environment_of(command: Command) -> dict[str, str]:
     """Give the environment in which this checkout's package is importable."""
     # Idle BLAS threads of numpy spin at start, for all that import it: no reader here needs them.
     environment = dict(os.environ) | {"OPENBLAS_NUM_THREADS": "1"}
+    # An installed package is compiled: without this each process compiled all modules again.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     if command.words[0] == sys.executable:
         inherited = environment.get("PYTHONPATH")
         paths = [inherited, str(HERE.parent)] if inherited else [str(HERE.parent)]

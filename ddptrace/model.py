@@ -256,11 +256,15 @@ class DdpModule:
     """How one DistributedDataParallel module of a rank was set up; None is not told.
 
     `bucket_parameters` names the parameters of each bucket as it is now; sizes are bytes. The
-    parameters themselves are in the order of their registration, with size and type of each.
+    parameters themselves are in the order of their registration, with size and type of each. The
+    script asked for a cap (or one for each bucket; None: PyTorch's default), and the recorder may
+    have set another one in its place, in MiB.
     """
 
     module: str | None = None
     bucket_cap_bytes: int | None = None
+    asked_bucket_cap_mb: float | tuple[float, ...] | None = None
+    set_bucket_cap_mb: float | None = None
     find_unused_parameters: bool | None = None
     static_graph: bool | None = None
     gradient_as_bucket_view: bool | None = None
@@ -326,6 +330,18 @@ class RankFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Replicas:
+    """Whether all ranks had the same parameters at the end, bit by bit.
+
+    `equal` is None where that is not known; `reason` says why, or what is not the same.
+    """
+
+    equal: bool | None = None
+    reason: str | None = None
+    parameters: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """What the recorder of a run tells of it; `ranks` are distinct and rising, perhaps not all."""
 
@@ -336,6 +352,7 @@ class Manifest:
     started_ns: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    replicas: Replicas | None = None
     ranks: tuple[RankFacts, ...] = ()
 
     def of_rank(self, rank: int) -> RankFacts | None:

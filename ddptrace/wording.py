@@ -21,6 +21,11 @@ def listed(words: Collection[str]) -> str:
     return ", ".join(few) + (f" and {more} more" if more else "")
 
 
+def capital(words: str) -> str:
+    """Return words with a capital at their start, as a sentence has it."""
+    return words[:1].upper() + words[1:]
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: "1 file", "2 files", "2 launches"."""
     plural = "es" if noun.endswith(("s", "ch")) else "s"

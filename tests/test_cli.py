@@ -59,9 +59,11 @@ OPTIONS = {
     "history plot": {
         "-o", "--output", "--db", "--history", "--branch", "--tag", "--help",
     },
-    # Their options are the recorder's own: see test_capture_options.py and test_doctor.py.
+    # Their options are the recorder's own: see test_capture_options.py, test_doctor.py and
+    # test_sweep_run.py.
     "capture": {"--help"},
     "doctor": {"--help"},
+    "sweep": {"--help"},
 }  # fmt: skip
 
 

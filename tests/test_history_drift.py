@@ -19,6 +19,8 @@ from ddptrace.history.drift import FEWEST_RUNS, MOST_RUNS, drifts, trend_p_value
 from ddptrace.history.runs import ALL, Choice
 from ddptrace.history.series import check_against, past_of
 from ddptrace.history.store import reading
+from ddptrace.outputs.check import render
+from ddptrace.outputs.terminal import Destination
 
 STEP_NS = 10_000_000
 LIMIT = Fraction(3, 100)
@@ -181,6 +183,14 @@ def test_the_baseline_is_the_median_of_the_last_comparable_runs(path):
     assert "the baseline is the median of 3 comparable runs of the history (3-5)" in result.notes
     assert "drift is looked for over 8 runs and more; there are 6" in result.notes
     assert result.baseline.names == ["run 3 (run 2)", "run 4 (run 3)", "run 5 (run 4)"]
+
+
+def test_the_text_names_the_runs_of_the_baseline_in_their_order(path):
+    history(path, *(10 + place / 1000 for place in range(11)))
+    _, result = against(path, figures(10.02))
+    assert render(result, Destination()).startswith(
+        "baseline: run 2 (run 1), run 3 (run 2), run 4 (run 3), run 5 (run 4) and 6 more: 10 runs,"
+    )
 
 
 def test_a_slower_run_is_a_regression_and_which_part_grew_is_told(path):

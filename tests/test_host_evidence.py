@@ -7,7 +7,7 @@ from captured import figures_file, full_file, rank_entry, write_manifest
 from traces import Kineto
 
 from ddptrace import load_run
-from ddptrace.metrics.host_evidence import idle_by_cause
+from ddptrace.metrics.host_evidence import idle_by_cause, times_by_cause
 from ddptrace.metrics.measured import Measured
 
 STEP = 100_000
@@ -71,3 +71,17 @@ def test_without_a_full_part_silence_at_the_start_is_the_input_s(tmp_path):
     ((*_, last),) = idle_by_cause(Measured.of(load_run(tmp_path)))
     assert last.input_ns == pytest.approx(SILENCE * 1000, abs=200_000)
     assert last.loader_ns == 0
+
+
+@pytest.mark.parametrize(("loader", "is_input"), [(25_000, True), (15_000, False)])
+def test_the_times_to_draw_have_the_same_causes(tmp_path, loader, is_input):
+    measured = Measured.of(job(tmp_path, loader))
+    found = times_by_cause(measured, 0, 0)
+    ((*_, last),) = idle_by_cause(measured)
+    (*_, row) = measured.rows[0]
+    parts = [
+        one.clip(row.start_ns, row.end_ns).total_ns
+        for one in (found.input, found.sync, found.launch, found.unknown)
+    ]
+    assert parts == [last.input_ns, last.sync_ns, last.launch_ns, last.unknown_ns]
+    assert (parts[0] > parts[3]) == is_input

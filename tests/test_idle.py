@@ -270,6 +270,30 @@ def test_a_call_may_cause_idle_time_in_the_next_of_steps_that_are_looked_at_apar
     assert (parts(first), parts(second)) == ([0, 0, 0, 0], [0, 3055, 0, 945])
 
 
+def test_a_call_causes_idle_time_where_the_gpu_first_ran_dry_and_not_again(monkeypatch):
+    """
+    gpu       ###.##|...#####
+    host      ..SSSS|SSSSSS..
+    autograd  ...L..|..L.....
+    """
+    recording = trace(
+        ("compute", 0, 3000, 0),
+        ("compute", 4000, 6000, 3900, True, 9),
+        ("compute", 9000, 14_000, 8900, True, 9),
+        marks=[(0, 7000), (7000, 20_000)],
+        host=[
+            call(0, 5),
+            sync(2000, 12_000),
+            call(3900, 3905, thread=9),
+            call(8900, 8905, thread=9),
+        ],
+    )
+    together = causes(recording)
+    monkeypatch.setattr(idle, "OPERATIONS_AT_ONCE", 1)
+    assert causes(recording) == together
+    assert [parts(one) for one in together] == [[0, 955, 0, 45], [0, 0, 2955, 45]]
+
+
 @given(recordings(), st.integers(-(10**15), 10**15))
 @settings(max_examples=50, deadline=None)
 def test_shifting_the_clock_changes_nothing(recording, shift_ns):

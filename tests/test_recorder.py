@@ -109,7 +109,7 @@ class Job:
             "TorchRecording": Torch,
             "this_rank": lambda: rank,
             "versions": lambda: {"torch": "2"},
-            "ddp_modules": lambda: [{"module": "Net"}],
+            "ddp_modules": lambda _cap: [{"module": "Net"}],
             "Finalize": lambda *_, **__: None,
         }
         for name, value in replaced.items():
@@ -241,7 +241,7 @@ def test_a_profiler_of_the_scripts_own_before_the_recording_is_left_alone(job):
 
 def test_a_part_is_told_of_as_soon_as_it_is_written(job, monkeypatch):
     written = job().steps(6)
-    monkeypatch.setattr(recorder_module, "ddp_modules", lambda: 1 / 0)
+    monkeypatch.setattr(recorder_module, "ddp_modules", lambda _cap: 1 / 0)
     written.exit()
     assert [part["part"] for part in written.told["parts"]] == ["figures"]
 
@@ -257,6 +257,47 @@ def test_a_step_that_ends_with_another_optimizer_is_not_cut_short(job):
     late.recorder._boundaries.other_leader = True
     assert late.steps(10).log[1] == "start figures 5"
     assert late.told["steps_seen"] == 10
+
+
+def test_replicas_are_looked_at_once_nothing_is_recorded_any_more(job, monkeypatch):
+    checked = job(check_replicas=True, stop_after=True)
+    seen = []
+
+    def replica():
+        seen.append(checked.log[-1])
+        return {"models": [], "problem": None}
+
+    monkeypatch.setattr(recorder_module.replicas, "replica", replica)
+    with pytest.raises(SystemExit):
+        checked.steps(10)
+    assert seen == ["stop full after 2"]
+    assert checked.told["replica"] == {"models": [], "problem": None}
+
+
+@pytest.mark.parametrize(("chosen", "steps"), [({"check_replicas": True}, 9), ({}, 10)])
+def test_replicas_are_not_told_before_the_end_or_unasked(job, chosen, steps):
+    ended = job(**chosen).steps(steps)
+    ended.exit()
+    assert ended.told["replica"] is None
+
+
+def test_the_cap_is_there_from_the_first_and_given_back_at_the_end(job, monkeypatch):
+    log = []
+
+    class Cap:
+        def __init__(self, cap_mb):
+            log.append(cap_mb)
+
+        def close(self):
+            log.append("closed")
+
+    monkeypatch.setattr(recorder_module, "BucketCap", Cap)
+    capped = job(bucket_cap_mb=7.0)
+    assert log == [7.0]
+    capped.steps(9)
+    assert log == [7.0]
+    capped.steps(1)
+    assert log == [7.0, "closed"]
 
 
 def test_stop_after_ends_the_job_with_the_last_recorded_step(job):

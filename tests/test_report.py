@@ -1,7 +1,9 @@
 """The document about a run: what it holds, its JSON, and what is typical of the run."""
 
+import gc
 import json
 import re
+import weakref
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -12,6 +14,7 @@ from traces import run, trace
 
 from ddptrace import analyze
 from ddptrace.errors import RunError, UsageError
+from ddptrace.metrics import collective_rows
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.report import Report, from_json, only_step, to_json
 
@@ -29,6 +32,42 @@ def steps_of(*lengths, rank=0, **facts):
 def test_a_report_survives_its_json():
     report = analyze(run(steps_of(100, 200, 300), steps_of(110, 210, 290, rank=1)))
     assert from_json(to_json(report, timeline=True)) == report
+
+
+def both_ranks():
+    """State two ranks that reduce one array, the second 20 µs later than the first."""
+    return run(
+        *(
+            trace(("compute", 0, 100), ("comm", late, 300), rank=rank, marks=[(0, 300)])
+            for rank, late in enumerate((100, 120))
+        )
+    )
+
+
+def test_the_records_of_collectives_are_made_when_they_are_asked_for(monkeypatch):
+    made = []
+    make = collective_rows._records
+    monkeypatch.setattr(
+        collective_rows, "_records", lambda columns: made.append(columns) or make(columns)
+    )
+    report = analyze(both_ranks())
+    assert (len(report.collectives), made) == (1, [])
+    (one,) = report.collectives
+    assert (one.transfer_ns, one.skew_ns) == (180_000, 20_000)
+    assert report.collectives[0] is one
+    assert report.collectives == [one]
+    assert report.collectives != []
+    assert len(made) == 1
+
+
+def test_a_report_does_not_hold_the_recordings():
+    recordings = both_ranks()
+    seen = weakref.ref(recordings.traces[0].ops.launch_ns)
+    report = analyze(recordings)
+    del recordings
+    gc.collect()
+    assert seen() is None
+    assert len(report.collectives[0].ranks) == 2
 
 
 def test_the_timeline_is_in_the_json_only_when_asked_for():

@@ -15,6 +15,7 @@ from ddptrace.whatif.anchor import Anchoring
 from ddptrace.whatif.contention import Slowed
 from ddptrace.whatif.document import to_json
 from ddptrace.whatif.job import job_of
+from ddptrace.whatif.known import Known
 from ddptrace.whatif.models import bucket_fit
 from ddptrace.whatif.packing import Limits, Packing, pack
 from ddptrace.whatif.predict import predict
@@ -425,6 +426,22 @@ def test_the_costs_are_what_a_replay_without_them_saves(tmp_path):
     best = min(step_of(with_cap(job, cap)) for cap in CAPS)
     assert costs.bucket_schedule_ns / 1000 == pytest.approx(step_of(job) - best, rel=0.05)
     assert costs.comm_latency_ns / 1000 == pytest.approx(20, abs=1)
+
+
+def test_a_slowdown_that_is_only_guessed_costs_nothing(tmp_path):
+    """Kernels with a name each are never seen both alone and beside communication."""
+    job = replace(PLAIN, per_mib=20)
+    known = predict(recorded(job, tmp_path / "known"))
+    guessed = predict(recorded(replace(job, names="gemm {}"), tmp_path / "guessed"))
+    assert (known.model.compute_slowdown_ratio, guessed.model.compared_ratio) == (1.0, 0.0)
+    assert guessed.model.compute_slowdown_ratio > 1.0
+    assert guessed.costs == known.costs
+
+
+@pytest.mark.parametrize(("compared", "certain"), [(0.19, 1.01), (0.2, 1.3)])
+def test_of_a_slowdown_only_what_many_kernels_show_is_certain(compared, certain):
+    known = Known(fit=None, beside=Slowed(1.3, 1.01, 1.6, compared), pause_ns=0.0)
+    assert known.certain().beside.ratio == certain
 
 
 def test_the_advice_names_the_cap_and_what_it_saves(tmp_path):

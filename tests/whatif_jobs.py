@@ -24,7 +24,7 @@ class Job:
 
     `buckets` are lists of places; a bucket takes `alpha` + its MiB × `per_mib`. Beside it compute
     takes `slow` times as long. `late` ranks compute so much longer in forward. The host launches
-    each kernel of backward `host` µs after the one before.
+    each kernel of backward `host` µs after the one before, `names` is what kernel k is called.
     """
 
     sizes: list[float]
@@ -42,6 +42,7 @@ class Job:
     shapes: bool = True
     dtype: str = "float"
     unused: bool = False
+    names: str = "gemm"
 
     @property
     def ahead(self) -> float:
@@ -125,8 +126,8 @@ def record(job: Job, rank: int) -> Kineto:
         for place, size in enumerate(job.sizes):
             kineto.event("cpu_op", ENGINE + "MulBackward0", at, 0.4, tid=AUTOGRAD)
             kineto.gpu(
-                starts[rank][place], ends[rank][place], name="gemm", launch=at + 0.1,
-                thread=AUTOGRAD,
+                starts[rank][place], ends[rank][place], name=job.names.format(place),
+                launch=at + 0.1, thread=AUTOGRAD,
             )  # fmt: skip
             shape = {"Input Dims": [[round(size * MIB / 4)]], "Input type": [job.dtype]}
             kineto.event("cpu_op", ENGINE + GRADIENT, at + 0.5, 0.4, tid=AUTOGRAD)
@@ -168,6 +169,7 @@ def _comm(kineto, job, bucket, times):
 
 def write(job: Job, folder):
     """Write the run of a job, and return its folder."""
+    folder.mkdir(exist_ok=True)
     for rank in range(job.ranks):
         record(job, rank).write(folder / f"rank{rank}.json")
     return folder

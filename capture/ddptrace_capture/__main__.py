@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ddptrace_capture.errors import CaptureError
+from ddptrace_capture.errors import CaptureError, say
 
 
 def main(words: list[str]) -> int:
@@ -14,12 +14,16 @@ def main(words: list[str]) -> int:
             from ddptrace_capture import doctor
 
             return doctor.main(words[1:])
+        if words[:1] == ["sweep"]:
+            from ddptrace_capture import sweep
+
+            return sweep.main(words[1:])
         from ddptrace_capture import launch
         from ddptrace_capture.options import parse
 
         return launch.capture(parse(words))
     except CaptureError as error:
-        sys.stderr.write(f"ddptrace: {' '.join(str(error).split())}\n")
+        say(error)
         return 2
 
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -15,7 +15,8 @@ from ddptrace_capture.errors import CaptureError
 from ddptrace_capture.options import VARIABLE, Options
 
 _BOOTSTRAP = Path(__file__).parent / "bootstrap"
-_PASSED_ON = ("SIGTERM", "SIGHUP", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGQUIT")
+_ENDING = ("SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT")
+_PASSED_ON = (*_ENDING, "SIGUSR1", "SIGUSR2")
 
 
 def environment(options: Options, inherited: Mapping[str, str]) -> dict[str, str]:
@@ -26,8 +27,19 @@ def environment(options: Options, inherited: Mapping[str, str]) -> dict[str, str
     return {**inherited, VARIABLE: told.to_text(), "PYTHONPATH": os.pathsep.join(path)}
 
 
-def run(command: Sequence[str], variables: Mapping[str, str], *, is_nsys: bool = False) -> int:
-    """Run a command to its end and return its exit code, 128 + N when signal N ended it.
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended: its exit code, 128 + N when signal N ended it.
+
+    `interrupted` says that somebody meant to end it meanwhile.
+    """
+
+    code: int
+    interrupted: bool = False
+
+
+def run(command: Sequence[str], variables: Mapping[str, str], *, is_nsys: bool = False) -> Ended:
+    """Run a command to its end.
 
     Its standard streams are ours. Signals that we get are passed on; a Ctrl-C at the terminal has
     reached the command already. nsys ends with 0 after a signal, and SIGHUP would end it alone and
@@ -52,9 +64,10 @@ def run(command: Sequence[str], variables: Mapping[str, str], *, is_nsys: bool =
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    ending = [number for number in got if signal.Signals(number).name in _ENDING]
     if is_nsys and code == 0 and got:
-        return 128 + got[-1]
-    return 128 - code if code < 0 else code
+        code = 128 + got[-1]
+    return Ended(128 - code if code < 0 else code, interrupted=bool(ending))
 
 
 def _at_terminal() -> bool:

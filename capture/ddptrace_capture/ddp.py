@@ -6,6 +6,8 @@ import gc
 from collections.abc import Mapping
 from typing import Any
 
+from ddptrace_capture.bucket_cap import BucketCap
+
 _AVERAGES = {
     "forward_compute_ns": "avg_forward_compute_time",
     "backward_compute_ns": "avg_backward_compute_time",
@@ -16,24 +18,60 @@ _NOTE = (
     "DDP's logger's own averages over the iterations that it samples, from a few stamps of each; "
     "they are not the union of intervals and agree with no figure of the report"
 )
+_MIB = 1 << 20
+_MOST_DIGITS = 9
+_DEFAULT_CAP_BYTES = 25 * _MIB
 _FLAGS = ("find_unused_parameters", "static_graph", "gradient_as_bucket_view")
 
 
-def ddp_modules() -> list[dict[str, Any]]:
+def ddp_modules(cap: BucketCap | None = None) -> list[dict[str, Any]]:
     """Return what each living DDP module of this process tells; see docs/formats.md, "ddp"."""
+    return [
+        _about(module, module._get_ddp_logging_data()) | _caps(module, cap)
+        for module in living_modules()
+    ]
+
+
+def living_modules() -> list[Any]:
+    """Return the DDP modules of this process."""
     from torch.nn.parallel import DistributedDataParallel
 
     # `type()`, since `isinstance` asks lazy proxies for their class and so wakes them up.
-    living = [each for each in gc.get_objects() if issubclass(type(each), DistributedDataParallel)]
-    return [_about(module, module._get_ddp_logging_data()) for module in living]
+    return [each for each in gc.get_objects() if issubclass(type(each), DistributedDataParallel)]
+
+
+def name_of(module: Any) -> str:  # noqa: ANN401 - torch's module
+    """Return the name of the model in a DDP module, that of its class."""
+    return type(module.module).__name__
+
+
+def _caps(module: Any, cap: BucketCap | None) -> dict[str, Any]:  # noqa: ANN401 - torch's module
+    """Return the cap that the script asked for, and the one that was set in its place."""
+    if cap is not None and module in cap.asked:
+        return {"asked_bucket_cap_mb": cap.asked[module], "set_bucket_cap_mb": cap.cap_mb}
+    several = getattr(module, "bucket_bytes_cap_list", None)
+    if several:
+        return {"asked_bucket_cap_mb": [*map(_cap_mb, several)], "set_bucket_cap_mb": None}
+    cap_bytes = getattr(module, "bucket_bytes_cap", None)
+    # PyTorch before 2.4 does not tell its default from the same cap, and treats them alike.
+    is_default = getattr(module, "bucket_bytes_cap_default", cap_bytes == _DEFAULT_CAP_BYTES)
+    asked = None if cap_bytes is None or is_default else _cap_mb(cap_bytes)
+    return {"asked_bucket_cap_mb": asked, "set_bucket_cap_mb": None}
+
+
+def _cap_mb(cap_bytes: int) -> float:
+    """Return the shortest number of MiB that makes so many bytes: PyTorch rounds them down."""
+    exact = cap_bytes / _MIB
+    shorter = (round(exact, digits) for digits in range(_MOST_DIGITS))
+    return next((cap for cap in shorter if int(cap * _MIB) == cap_bytes), exact)
 
 
 def _about(module: Any, told: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - torch's module
-    parameters = _parameters(module)
+    parameters = reduced_parameters(module)
     names = dict(enumerate(parameters))
     buckets = _lists(told.get("rebuilt_per_bucket_param_indices"))
     return {
-        "module": str(told.get("module_name") or type(module.module).__name__),
+        "module": str(told.get("module_name") or name_of(module)),
         "bucket_cap_bytes": _whole(told.get("bucket_cap_bytes")),
         **{flag: bool(told.get(flag, 0)) for flag in _FLAGS},
         "comm_hook": told.get("comm_hook") or None,
@@ -51,7 +89,7 @@ def _about(module: Any, told: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN
     }
 
 
-def _parameters(module: Any) -> dict[str, Any]:  # noqa: ANN401 - torch's module
+def reduced_parameters(module: Any) -> dict[str, Any]:  # noqa: ANN401 - torch's module
     """Return what DDP reduces by its name, in DDP's own order: that of the module."""
     ignored = getattr(module, "parameters_to_ignore", ())
     return {

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from ddptrace_capture import child, manifest, nsys_job, output_folder, rank_record
-from ddptrace_capture.errors import CaptureError
+from ddptrace_capture.errors import CaptureError, say
 from ddptrace_capture.options import Options, Request
 from ddptrace_capture.scrub import scrub
 
@@ -31,7 +31,7 @@ def capture(request: Request) -> int:
     if options.profiler != "both":
         return _one_run(options, request)
     nsys_job.around(options, request.command)  # says what is missing before an hour is spent
-    _say("two runs one after the other, since CUPTI serves one tool a process")
+    say("two runs one after the other, since CUPTI serves one tool a process")
     folder = Path(options.output)
     first = replace(options, profiler="torch", output=str(folder / "torch"))
     second = replace(options, profiler="nsys", output=str(folder / "nsys"))
@@ -48,16 +48,21 @@ def _scrub(paths: Sequence[str]) -> int:
 
 
 def _one_run(options: Options, request: Request) -> int:
+    return record(options, request).code
+
+
+def record(options: Options, request: Request) -> child.Ended:
+    """Run the command once under the recorder; the code is 2 where it is 0 and nothing came."""
     command: Sequence[str] = request.command
     if options.profiler == "nsys":
         options, command = nsys_job.around(options, command)
     output_folder.prepare(options.output, force=request.force)
-    _say(f"recording {' '.join(manifest.without_secrets(request.command))}")
+    say(f"recording {' '.join(manifest.without_secrets(request.command))}")
     started_ns = time.time_ns()
     try:
         variables = child.environment(options, os.environ)
-        code = child.run(command, variables, is_nsys=command is not request.command)
-        return _gather(options, request, started_ns, code)
+        ended = child.run(command, variables, is_nsys=command is not request.command)
+        return replace(ended, code=_gather(options, request, started_ns, ended.code))
     finally:
         output_folder.clear(options.output)
 
@@ -71,7 +76,7 @@ def _gather(options: Options, request: Request, started_ns: int, code: int) -> i
         if records:
             manifest.write(options, request.command, (started_ns, code), records)
     except OSError as error:
-        _say(f"{options.output}: the recording cannot be written: {error.strerror}")
+        say(f"{options.output}: the recording cannot be written: {error.strerror}")
         return code or NOTHING_RECORDED
     return _conclude(options, records, code, _why_nothing(options, records, stages, code, problem))
 
@@ -87,16 +92,16 @@ def _conclude(
         if (record["unprofiled"] if is_timed else _files(record, folder))
     ]
     if not recorded:
-        _say(f"nothing was recorded: {why_nothing}")
+        say(f"nothing was recorded: {why_nothing}")
         return code or NOTHING_RECORDED
     for record in records:
         problem = manifest.problem(record, folder, code)
         if problem:
-            _say(f"rank {record['rank']['rank']}: {problem}")
+            say(f"rank {record['rank']['rank']}: {problem}")
     if is_timed:
-        _say(_timed_summary(recorded, options.output))
+        say(_timed_summary(recorded, options.output))
     else:
-        _say(f"recorded {_summary(recorded)}; next: ddptrace report {shlex.quote(options.output)}")
+        say(f"recorded {_summary(recorded)}; next: ddptrace report {shlex.quote(options.output)}")
     return code
 
 
@@ -200,7 +205,3 @@ def _too_short(options: Options, records: Sequence[Mapping[str, Any]]) -> str:
     timed = max(min(options.timed, (seen - warmup - 2) // 2), 0)
     advice = f"; try --warmup {warmup} --timed {timed}" if seen - warmup - timed > 1 else ""
     return f"the job made {_steps(seen)}, and {what} would have begun after {first}{advice}"
-
-
-def _say(message: str) -> None:
-    sys.stderr.write(f"ddptrace: {' '.join(message.split())}\n")

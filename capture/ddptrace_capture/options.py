@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias
@@ -18,15 +19,21 @@ Profiler: TypeAlias = Literal["torch", "nsys", "both", "none"]
 FEW_STEPS = 11
 """DDP's logger synchronises with the GPU in iterations 2 to 11, so a warm-up covers these."""
 TIMED_STEPS = 10
+TIMED_IN_SWEEP = 20
+"""Configurations that differ by little are told apart by more steps than a report needs."""
 TIMED_ALONE = 50
 """Without a recording the times are all there is, and a change of some percent takes so many."""
 RECORDED_STEPS = 3
 _MOST_DIGITS = 6
+_LARGEST_CAP_MB = 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is recorded; counts are steps of the job, `ranks` is as the user wrote it."""
+    """What is recorded; counts are steps of the job, `ranks` is as the user wrote it.
+
+    `bucket_cap_mb` is what DDP gets in the place of what the script asks for; None leaves it alone.
+    """
 
     output: str
     profiler: Profiler = "torch"
@@ -38,6 +45,8 @@ class Options:
     record_shapes: bool = False
     with_stack: bool = False
     stop_after: bool = False
+    bucket_cap_mb: float | None = None
+    check_replicas: bool = False
     nsys: str | None = None
     nsys_each_rank: bool = False
     keep_nsys_rep: bool = False
@@ -93,21 +102,42 @@ def parse(words: Sequence[str]) -> Request:
 
     Everything after the first `--` is the command to run.
     """
+    before, command = around_dashes(words)
+    given = parser().parse_args(before)
+    if not command and not given.scrub:
+        raise no_command("capture")
+    return Request(options_of(given), command, given.force, tuple(given.scrub or ()))
+
+
+def around_dashes(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Return the words before the first `--`, and those after it."""
     place = list(words).index("--") if "--" in words else len(words)
-    given = parser().parse_args(list(words[:place]))
-    command = tuple(words[place + 1 :])
-    warmup = FEW_STEPS if given.warmup is None else given.warmup
+    return list(words[:place]), tuple(words[place + 1 :])
+
+
+def no_command(name: str) -> CaptureError:
+    """Return what is said when there is nothing to run."""
+    return CaptureError(
+        "no command is given; write it after two dashes: "
+        f"ddptrace {name} -- torchrun --nproc-per-node 2 train.py"
+    )
+
+
+def options_of(given: argparse.Namespace) -> Options:
+    """Return the options that parsed words ask for; CaptureError when they make no sense."""
     options = Options(
         output=given.output,
         profiler=given.profiler,
-        warmup=warmup,
-        timed=_timed(given.profiler, given.timed, given.warmup),
+        warmup=FEW_STEPS if given.warmup is None else given.warmup,
+        timed=_timed(given),
         steps=given.steps,
         ranks=given.ranks,
         step_mark=given.step_mark,
         record_shapes=given.record_shapes,
         with_stack=given.with_stack,
         stop_after=given.stop_after,
+        bucket_cap_mb=given.bucket_cap_mb,
+        check_replicas=given.check_replicas,
         nsys=given.nsys,
         keep_nsys_rep=given.keep_nsys_rep,
     )
@@ -115,23 +145,18 @@ def parse(words: Sequence[str]) -> Request:
         rank_list(options.ranks)
     if not options.output:
         raise CaptureError("--output needs the name of a folder")
-    if not command and not given.scrub:
-        raise CaptureError(
-            "no command is given; write it after two dashes: "
-            "ddptrace capture -- torchrun --nproc-per-node 2 train.py"
-        )
-    return Request(options, command, given.force, tuple(given.scrub or ()))
+    return options
 
 
-def _timed(profiler: str, asked: int | None, warmup: int | None) -> int:
+def _timed(given: argparse.Namespace) -> int:
     """Return how many steps are timed: a warm-up that was shortened is the sign of a short job."""
-    if asked == 0 and profiler == "none":
+    if given.timed == 0 and given.profiler == "none":
         raise CaptureError("--profiler none --timed 0: nothing would be left to do")
-    if asked is not None:
-        return asked
-    if profiler == "none":
+    if given.timed is not None:
+        return int(given.timed)
+    if given.profiler == "none":
         return TIMED_ALONE
-    return TIMED_STEPS if warmup is None else min(TIMED_STEPS, max(warmup, 2))
+    return TIMED_STEPS if given.warmup is None else min(TIMED_STEPS, max(given.warmup, 2))
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -148,10 +173,23 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _count_above_zero(text: str) -> int:
+def count_above_zero(text: str) -> int:
+    """Return a number of one or more steps."""
     number = _count(text)
     if number == 0:
         raise argparse.ArgumentTypeError("at least one step is needed")
+    return number
+
+
+def cap_mb(text: str) -> float:
+    """Return a bucket cap in MiB."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    # Below a byte DDP would have no cap at all.
+    if not 1 / (1 << 20) <= number <= _LARGEST_CAP_MB:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no bucket cap in MiB, such as 25")
     return number
 
 
@@ -164,15 +202,9 @@ def parser() -> argparse.ArgumentParser:
         epilog="Exit code: the command's own; 2 when that is 0 and nothing was recorded.",
         allow_abbrev=False,
     )
+    usual = f"{TIMED_STEPS}; fewer with --warmup below that; {TIMED_ALONE} with --profiler none"
+    add_recording_options(found, folder="ddptrace-run", timed=usual)
     add = found.add_argument
-    add(
-        "-o",
-        "--output",
-        default="ddptrace-run",
-        metavar="DIR",
-        help="the folder to write (default: %(default)s)",
-    )
-    add("--force", action="store_true", help="overwrite an earlier recording in DIR")
     add(
         "--profiler",
         choices=("torch", "nsys", "both", "none"),
@@ -180,6 +212,40 @@ def parser() -> argparse.ArgumentParser:
         help="torch.profiler, Nsight Systems, or both in two runs one after the other, since CUPTI "
         "serves one tool a process; none only times steps (default: %(default)s)",
     )
+    add("--stop-after", action="store_true", help="end the job once everything is recorded")
+    add(
+        "--bucket-cap-mb",
+        type=cap_mb,
+        default=None,
+        metavar="MB",
+        help="the bucket cap that DDP gets, whatever the script asks for",
+    )
+    add(
+        "--check-replicas",
+        action="store_true",
+        help="tell in the manifest whether all ranks have the same parameters at the end",
+    )
+    add(
+        "--scrub",
+        nargs="+",
+        default=None,
+        metavar="FILE",
+        help="remove the environment from nsys SQLite files, and record nothing",
+    )
+    return found
+
+
+def add_recording_options(found: argparse.ArgumentParser, *, folder: str, timed: str) -> None:
+    """Add what every command has that records a job."""
+    add = found.add_argument
+    add(
+        "-o",
+        "--output",
+        default=folder,
+        metavar="DIR",
+        help="the folder to write (default: %(default)s)",
+    )
+    add("--force", action="store_true", help="overwrite an earlier recording in DIR")
     add(
         "--warmup",
         type=_count,
@@ -192,12 +258,11 @@ def parser() -> argparse.ArgumentParser:
         type=_count,
         default=None,
         metavar="N",
-        help=f"steps to time without the profiler (default: {TIMED_STEPS}; fewer with --warmup "
-        f"below that; {TIMED_ALONE} with --profiler none)",
+        help=f"steps to time without the profiler (default: {timed})",
     )
     add(
         "--steps",
-        type=_count_above_zero,
+        type=count_above_zero,
         default=RECORDED_STEPS,
         metavar="N",
         help="steps to record in each part (default: %(default)s)",
@@ -217,18 +282,9 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--record-shapes", action="store_true", help="record the operators' input shapes")
     add("--with-stack", action="store_true", help="record the operators' Python stacks")
-    add("--stop-after", action="store_true", help="end the job once everything is recorded")
     add("--nsys", default=None, metavar="PATH", help="the nsys to use")
     add(
         "--keep-nsys-rep",
         action="store_true",
         help="keep the .nsys-rep files; they hold the job's whole environment",
     )
-    add(
-        "--scrub",
-        nargs="+",
-        default=None,
-        metavar="FILE",
-        help="remove the environment from nsys SQLite files, and record nothing",
-    )
-    return found

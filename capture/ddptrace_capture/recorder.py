@@ -11,8 +11,9 @@ from dataclasses import asdict
 from multiprocessing.util import Finalize
 from typing import Any
 
-from ddptrace_capture import rank_record
+from ddptrace_capture import rank_record, replicas
 from ddptrace_capture.boundaries import Boundaries
+from ddptrace_capture.bucket_cap import BucketCap
 from ddptrace_capture.ddp import ddp_modules
 from ddptrace_capture.errors import CaptureError
 from ddptrace_capture.options import Options
@@ -46,12 +47,15 @@ class Recorder:
         self._times: Times | None = None
         self._parts: list[Recorded] = []
         self._ddp: list[dict[str, Any]] = []
+        self._replica: dict[str, Any] | None = None
         self._versions: dict[str, str] = {}
         self._chosen = False
         self._failed = False
         self.done = False
         self._boundaries = Boundaries(self.on_step, options.step_mark, self._give_up)
         self._others = OtherProfilers(self._make_way)
+        cap_mb = options.bucket_cap_mb
+        self._cap = None if cap_mb is None else BucketCap(cap_mb)
 
     def on_step(self) -> None:
         """Go on with the schedule: the job has ended a step."""
@@ -172,7 +176,10 @@ class Recorder:
 
     def _finish(self) -> None:
         self._close()
-        self._ddp = ddp_modules()
+        self._ddp = ddp_modules(self._cap)
+        if self._options.check_replicas:
+            # Nothing is timed or recorded any more.
+            self._replica = replicas.replica()
         whole = "timed" if self._options.profiler == "none" else "recorded"
         self._save(whole if self._chosen else "not_chosen", None)
 
@@ -181,6 +188,8 @@ class Recorder:
         self.done = True
         self._boundaries.close()
         self._others.close()
+        if self._cap is not None:
+            self._cap.close()
 
     def _make_way(self) -> None:
         """End a recording before the script begins one of its own."""
@@ -197,7 +206,7 @@ class Recorder:
             self._leave(phase)
             if self._recording is not None:
                 self._recording.abandon()
-            self._ddp = ddp_modules()
+            self._ddp = ddp_modules(self._cap)
             self._save("incomplete" if self._chosen else "not_chosen", self._why_short())
         except Exception as error:
             self._give_up(error)
@@ -240,6 +249,7 @@ class Recorder:
             "unprofiled": asdict(self._times) if self._times else None,
             "parts": [asdict(part) for part in self._parts],
             "ddp": self._ddp,
+            "replica": self._replica,
         }
         rank_record.write_whole(path, document)
 

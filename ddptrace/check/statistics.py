@@ -26,7 +26,7 @@ ENOUGH_TO_RANK = 8
 """So many steps of each the test of Mann and Whitney takes."""
 
 _RESAMPLES = 1_000
-_FEWEST_RESAMPLES = 100
+_FEWEST_RESAMPLES = 30
 _MOST_VALUES = 20_000_000
 _MOST_AT_ONCE = 1_000_000  # of them in memory
 _SEED = 20_240_229
@@ -59,14 +59,18 @@ def middle(runs: Runs) -> int:
     return int(statistics.median(int(statistics.median(run)) for run in runs))
 
 
-def interval(baseline: Runs, current: Runs) -> Interval:
-    """Return where the change of the median lies."""
+def interval(baseline: Runs, current: Runs, alike: Sequence[Runs] | None = None) -> Interval:
+    """Return where the change of the median lies.
+
+    How much runs of one thing differ is told by the runs of each side, or where `alike` is given by
+    those: lists of runs that do the same.
+    """
     first, second = middle(baseline), middle(current)
-    by_ratio = min(min(run) for run in (*baseline, *current)) > 0
-    reach = _reach(*_spreads(baseline, current, by_ratio=by_ratio))
+    by_ratio = min(min(run) for side in (baseline, current, *(alike or ())) for run in side) > 0
+    reach = _reach(*_spreads(baseline, current, alike, by_ratio=by_ratio))
     change = math.log(second / first) if by_ratio else second - first
     low, high = change - reach, change + reach
-    if len(baseline) == len(current) == 1:
+    if all(len(runs) == 1 for runs in (baseline, current, *(alike or ()))):
         least, most = _outermost(baseline[0], current[0], by_ratio=by_ratio)
         low, high = min(max(low, least), change), max(min(high, most), change)
     if not by_ratio:
@@ -134,10 +138,16 @@ def _detectable(spreads: tuple[Spread, Spread], limit: float) -> float:
     return math.expm1(min(needed, _FARTHEST))
 
 
-def _spreads(baseline: Runs, current: Runs, *, by_ratio: bool) -> tuple[Spread, Spread]:
+def _spreads(
+    baseline: Runs, current: Runs, alike: Sequence[Runs] | None = None, *, by_ratio: bool
+) -> tuple[Spread, Spread]:
     scale: Callable[[Floats], Floats] = np.log if by_ratio else np.asarray
-    sides = [[scale(np.asarray(run, np.float64)) for run in runs] for runs in (baseline, current)]
-    between = _between(sides)
+
+    def scaled(sides: Sequence[Runs]) -> list[list[Floats]]:
+        return [[scale(np.asarray(run, np.float64)) for run in runs] for runs in sides]
+
+    sides = scaled((baseline, current))
+    between = _between(sides if alike is None else scaled(alike))
     return _spread(sides[0], between), _spread(sides[1], between)
 
 

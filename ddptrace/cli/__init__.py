@@ -18,6 +18,7 @@ from ddptrace.cli.history import commands as history
 from ddptrace.cli.merge import merge
 from ddptrace.cli.report import report
 from ddptrace.cli.simulate import simulate
+from ddptrace.cli.sweep import sweep
 from ddptrace.cli.whatif import whatif
 from ddptrace.errors import DdptraceError
 
@@ -36,6 +37,7 @@ app.command("compare")(compare)
 app.command("check")(check)
 app.command("whatif")(whatif)
 app.command("simulate")(simulate)
+app.command("sweep", cls=PassOn)(sweep)
 app.command("export")(export)
 app.command("merge")(merge)
 app.add_typer(history, name="history")

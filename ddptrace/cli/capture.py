@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
+from collections.abc import Sequence
+from types import FrameType
 
 import typer
 from typer.core import TyperCommand
+
+_STDIN, _STDERR = 0, 2
+_PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 
 
 class PassOn(TyperCommand):
@@ -23,16 +30,47 @@ def capture(context: typer.Context) -> None:
 
     ddptrace capture [options] -- torchrun --nproc-per-node 4 train.py …
     """
-    _become_recorder(context.args)
+    become_recorder(context.args)
 
 
 def doctor(context: typer.Context) -> None:
     """Say what this machine can record: torch, CUDA, CUPTI, NCCL, nsys, permissions, disk."""
-    _become_recorder(["doctor", *context.args])
+    become_recorder(["doctor", *context.args])
 
 
-def _become_recorder(words: list[str]) -> None:
+def become_recorder(words: list[str]) -> None:
     """Put the recorder in the place of this process, so that signals and exit codes are its own."""
     sys.stdout.flush()
-    command = [sys.executable, "-m", "ddptrace_capture", *words]
+    command = _recorder(words)
     os.execv(command[0], command)
+
+
+def run_recorder(words: Sequence[str]) -> int:
+    """Run the recorder with all output of its jobs on stderr, and return its exit code."""
+    sys.stdout.flush()
+    recorder = subprocess.Popen(_recorder(words), stdout=_STDERR)
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        # A Ctrl-C at the terminal has reached the recorder already.
+        if not (number == signal.SIGINT and _at_terminal()):
+            recorder.send_signal(number)
+
+    numbers = [getattr(signal, name) for name in _PASSED_ON if hasattr(signal, name)]
+    before = {number: signal.signal(number, pass_on) for number in numbers}
+    try:
+        return recorder.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _at_terminal() -> bool:
+    """Tell whether this process is in the foreground of a terminal, which signals all of them."""
+    try:
+        return os.tcgetpgrp(_STDIN) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def _recorder(words: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "ddptrace_capture", *words]

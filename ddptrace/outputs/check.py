@@ -22,8 +22,9 @@ from ddptrace.check.words import percent
 from ddptrace.compare.parts import grouped
 from ddptrace.outputs.figures import UNKNOWN, ms, signed
 from ddptrace.outputs.terminal import Destination, empty_table, print_fitting
-from ddptrace.wording import counted, listed, of_ranks, one_line
+from ddptrace.wording import counted, of_ranks, one_line
 
+_MOST_NAMES = 4
 _STYLES: dict[Outcome, str] = {
     "pass": "bold green",
     "regression": "bold red",
@@ -81,7 +82,10 @@ def side_line(side: CheckedRun) -> str:
         if number
     ]
     ranks = [of_ranks(side.ranks)] if side.ranks else []
-    name = listed([one_line(name) for name in side.names])
+    # In their order, which of a history is that of time.
+    more = len(side.names) - _MOST_NAMES
+    name = ", ".join(one_line(name) for name in side.names[:_MOST_NAMES])
+    name += f" and {more} more" if more > 0 else ""
     runs = [counted(len(side.names), "run")] if side.names[1:] else []
     return f"{name}: {', '.join([*runs, *ranks, *told]) or 'no step that counts'}"
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import msgspec
 
-from ddptrace.model import DdpModule, Manifest, Mark, RankFacts, RecordedPart, Unprofiled
+from ddptrace.model import DdpModule, Manifest, Mark, RankFacts, RecordedPart, Replicas, Unprofiled
 from ddptrace.wording import one_line
 
 PATTERN = "manifest*.json"
@@ -155,7 +155,7 @@ def _required_of(kind: type) -> frozenset[str]:
     )
 
 
-_KINDS: tuple[type, ...] = (Manifest, RankFacts, Unprofiled, RecordedPart, DdpModule)
+_KINDS: tuple[type, ...] = (Manifest, RankFacts, Unprofiled, Replicas, RecordedPart, DdpModule)
 _HINTS: dict[type, dict[str, Any]] = {kind: get_type_hints(kind) for kind in _KINDS}
 _REQUIRED: dict[type, frozenset[str]] = {kind: _required_of(kind) for kind in _KINDS}
 _Whole = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
@@ -169,6 +169,7 @@ _TYPES: dict[Any, Any] = {
     "exit_code": int,
 }
 _LISTS: dict[str, type[Any]] = {"ranks": RankFacts, "parts": RecordedPart, "ddp": DdpModule}
+_RECORDS: dict[str, type[Any]] = {"unprofiled": Unprofiled, "replicas": Replicas}
 _PATHS = frozenset({"file", "files"})
 
 
@@ -179,8 +180,8 @@ def _value(name: str, hint: Any, value: object, where: str, problems: list[str])
             _record(_LISTS[name], entry, f"{where}[{place}]", problems) for place, entry in entries
         )
         return tuple(entry for entry in found if entry is not None)
-    if name == "unprofiled":
-        return _record(Unprofiled, value, where, problems)
+    if name in _RECORDS:
+        return _record(_RECORDS[name], value, where, problems)
     if name == "marks":
         return _marks(value)
     if name == "versions":

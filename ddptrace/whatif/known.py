@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from ddptrace.whatif.contention import Slowed
+from ddptrace.whatif.contention import ENOUGH_RATIO, Slowed
 from ddptrace.whatif.cost import Fit
 from ddptrace.whatif.replay import Contention, Cost
 from ddptrace.whatif.schedule import Physics
@@ -27,6 +27,12 @@ class Known:
     def point(self, host: float) -> Physics:
         """Return the likeliest physics; `host` is the part of waiting for the host that stays."""
         return self._with(self.fit.curve, self.beside.ratio, host)
+
+    def certain(self) -> Known:
+        """Return what holds at least: compute is slowed by no more than kernels show."""
+        if self.beside.compared_ratio >= ENOUGH_RATIO:
+            return self
+        return replace(self, beside=replace(self.beside, ratio=self.beside.low))
 
     def after(self, physics: Physics) -> Physics:
         """Return physics as it would be on the other link; only a curve has a bandwidth."""
@@ -49,18 +55,14 @@ class Known:
             yield "slowdown", self._with(self.fit.curve, self.beside.low, host)
             yield "slowdown", self._with(self.fit.curve, self.beside.high, host)
 
-    def sure(self, host: float) -> Physics:
-        """Return the likeliest physics, with no more slowdown of compute than is known."""
-        return self._with(self.fit.curve, self.beside.low, host)
-
     def without_bytes(self, host: float) -> Physics:
-        """Return the sure physics with a link that moves any number of bytes at once."""
-        return self._with(_alpha_of(self.fit), self.beside.low, host)
+        """Return the physics of a link that moves any number of bytes at once."""
+        return self._with(_alpha_of(self.fit), self.beside.ratio, host)
 
     def without_alpha(self, host: float) -> Physics:
-        """Return the sure physics with collectives that cost nothing but their bytes."""
+        """Return the physics of collectives that cost nothing but their bytes."""
         alpha = _alpha_of(self.fit)
-        found = self._with(lambda size: self.fit.curve(size) - alpha(size), self.beside.low, host)
+        found = self._with(lambda size: self.fit.curve(size) - alpha(size), self.beside.ratio, host)
         return replace(found, contention=replace(found.contention, pause_ns=0.0))
 
     def _with(self, cost: Cost, slowdown: float, host: float) -> Physics:

@@ -181,17 +181,17 @@ class Scenes:
         """Return what of the step as it was each cause costs.
 
         The schedule costs what the best cap would save; bandwidth what the bytes still cost with
-        that one; latency what the fixed costs of the recorded buckets do. Compute that may be
-        slower beside communication counts only as far as that is known.
+        that one; latency what the fixed costs of the recorded buckets do. Of a slowdown of compute
+        only what was measured is a cost.
         """
-        host = self._start.host
-        schedule = self._now(self._known.sure(host))
+        host, known = self._start.host, self._known.certain()
+        schedule = self._now(known.point(host))
         whole = self._recorded(schedule).step_ns
         ways = [*buckets, *([] if self._current is None else [self._current])]
         steps = [schedule.with_buckets(each).step_ns for each in ways]
         best = int(np.argmin(steps))
-        fast = self._now(self._known.without_bytes(host)).with_buckets(ways[best])
-        quick = self._recorded(self._now(self._known.without_alpha(host)))
+        fast = self._now(known.without_bytes(host)).with_buckets(ways[best])
+        quick = self._recorded(self._now(known.without_alpha(host)))
         return Costs(
             bucket_schedule_ns=max(round(whole - steps[best]), 0),
             comm_bandwidth_ns=max(round(min(steps[best], whole) - fast.step_ns), 0),

@@ -37,6 +37,7 @@ from ddptrace.outputs.html.top import top
 from ddptrace.outputs.html.waits import waits_by_step
 from ddptrace.outputs.predictions import bounds, grounds, headline, trust_line
 from ddptrace.report import Report
+from ddptrace.whatif.document import WhatIf
 
 _MOST_POINTS = 2_000
 _MOST_SPREADS = 1_024
@@ -136,9 +137,14 @@ def _what_if(report: Report) -> Iterator[str]:
         "whatif-chart",
         "The predicted step time by bucket_cap_mb with its interval, and what was measured.",
     )
-    lines = [headline(report.whatif), trust_line(report.whatif)]
-    lines += [*bounds(report.whatif), *grounds(report.whatif), *report.whatif.notes]
+    lines = [headline(report.whatif), trust_line(report.whatif), *bounds(report.whatif)]
     yield "".join(f"<p>{escape(line)}</p>" for line in lines)
+    basis = "".join(f"<li>{escape(line)}</li>" for line in _basis(report.whatif))
+    yield f"<details><summary>What this rests on</summary><ul class='plain'>{basis}</ul></details>"
+
+
+def _basis(whatif: WhatIf) -> list[str]:
+    return [*grounds(whatif), *whatif.notes]
 
 
 def _about(

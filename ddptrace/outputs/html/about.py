@@ -12,7 +12,7 @@ from ddptrace.metrics.settings import DdpSettings, Settings
 from ddptrace.outputs.html.glossary import GLOSSARY
 from ddptrace.outputs.recording import sentences
 from ddptrace.report import Report, RunFacts
-from ddptrace.wording import of_ranks, one_line
+from ddptrace.wording import capital, of_ranks, one_line
 
 _LONGEST = 2_000
 _MOST_FACTS = 60
@@ -29,7 +29,7 @@ def rank_count(run: RunFacts) -> str:
 def facts(report: Report) -> Iterator[str]:
     """Yield what is known of a run and of how it was recorded; `report` has no secrets."""
     yield _definitions(_facts(report.run))
-    yield from (f'<p class="quiet">{escape(_sentence(line))}.</p>' for line in sentences(report))
+    yield from (f'<p class="quiet">{escape(capital(line))}.</p>' for line in sentences(report))
 
 
 def _definitions(found: Mapping[str, str]) -> str:
@@ -82,10 +82,6 @@ def _word(value: Any) -> str:  # noqa: ANN401  # whatever a manifest may hold
 def _short(value: str) -> str:
     line = one_line(value)
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
-
-
-def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:]
 
 
 def glossary() -> Iterator[str]:

@@ -16,7 +16,7 @@ from ddptrace.outputs.html.looks import LOOKS
 from ddptrace.outputs.html.timelines import Block
 from ddptrace.outputs.stragglers import straggler_lines
 from ddptrace.report import Report
-from ddptrace.wording import ranges
+from ddptrace.wording import capital, ranges
 
 _TOOLS = {
     "in": ("+", "Zoom in"),
@@ -109,7 +109,7 @@ def legend(kinds: Iterable[str]) -> str:
 def ranks(report: Report, summary: Summary) -> Iterator[str]:
     """Yield what each rank did: bars, waiting, step times, a table."""
     yield '<section><h2 id="ranks">Ranks: <span class="figures-title"></span></h2>'
-    yield from (f"<p>{escape(line[0].upper() + line[1:])}.</p>" for line in straggler_lines(report))
+    yield from (f"<p>{escape(capital(line))}.</p>" for line in straggler_lines(report))
     yield "<h3>Where the step of each rank went</h3>"
     yield legend(("compute", "hidden", "wait", "transfer", "copies", "idle"))
     yield figure(
@@ -166,7 +166,7 @@ def buckets(
     """Yield the buckets and collectives: when they ran, what the link gave, a table."""
     title = 'Buckets and collectives: <span class="figures-title"></span>'
     yield f'<section><h2 id="buckets">{title}</h2>'
-    yield from (f"<p>{escape(line[0].upper() + line[1:])}.</p>" for line in bucket_lines(report))
+    yield from (f"<p>{escape(capital(line))}.</p>" for line in bucket_lines(report))
     options = "".join(
         f'<option value="{rank}"{" selected" if rank == first else ""}>rank {rank}</option>'
         for rank in ranks

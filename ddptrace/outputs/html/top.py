@@ -14,7 +14,7 @@ from ddptrace.outputs.figures import ms, percent
 from ddptrace.outputs.html.chosen import has_payer, paying
 from ddptrace.outputs.recording import why_missing
 from ddptrace.report import Report
-from ddptrace.wording import counted, of_ranks, ranges
+from ddptrace.wording import capital, counted, of_ranks, ranges
 
 _SHOWN_NS = 5_000
 """What rounds to 0.00 ms is left out of the words; the bar has it."""
@@ -28,7 +28,7 @@ def top(report: Report) -> Iterator[str]:
     yield '<section class="answer" aria-label="Verdict">'
     yield f'<p class="headline">{escape(found.headline)}</p>'
     yield f'<dl class="cards">{"".join(_cards(report))}</dl>'
-    yield f"<p>{escape(_sentence(found.where))}</p>"
+    yield f"<p>{escape(capital(found.where))}</p>"
     yield "</section>"
     yield from _ledger(report)
     yield from _step_times(report)
@@ -64,12 +64,8 @@ def _meaning(code: str) -> str:
 
 def _card(name: str, value: str, more: str) -> str:
     big = f'<span class="big">{escape(value)}</span>' if value else ""
-    small = f"<span>{escape(_sentence(more))}</span>" if more else ""
+    small = f"<span>{escape(capital(more))}</span>" if more else ""
     return f"<div><dt>{escape(name)}</dt><dd>{big}{small}</dd></div>"
-
-
-def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:]
 
 
 # --- the ledger of the median step ---
@@ -85,7 +81,7 @@ def _ledger(report: Report) -> Iterator[str]:
     step = "the whole recording" if row.step is None else f"median step {row.step}"
     several = len(report.diagnosis.ledger) > 1
     why = ", the rank that pays most" if several and has_payer(report) else ""
-    yield f"<p>{_sentence(step)} on rank {row.rank}{why}: {ms(row.step_ns)} ms.</p>"
+    yield f"<p>{capital(step)} on rank {row.rank}{why}: {ms(row.step_ns)} ms.</p>"
     yield bar(row)
     yield parts_list(row)
     yield "</section>"
@@ -164,7 +160,7 @@ def _cost(unprofiled_ns: int | None, parts: Sequence[PartTime]) -> Iterator[str]
     for name, ns, more in rows:
         width = 100 * ns / max(longest_ns, 1)
         yield (
-            f'<li class="beside"><span>{escape(_sentence(name))}</span>'
+            f'<li class="beside"><span>{escape(capital(name))}</span>'
             f'<span class="track"><i style="width: {width:.2f}%"></i></span>'
             f'<span><data value="{ns}">{ms(ns)}</data> ms{escape(more)}</span></li>'
         )
