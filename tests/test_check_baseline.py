@@ -50,7 +50,8 @@ def test_it_holds_every_metric_of_the_steps_that_count():
     assert one.values["compute"] == [600_000] * 5
     assert one.values["exposed_comm"] == [300_000] * 5
     assert one.values["idle"] == [100_000] * 5
-    assert one.values["exposed_wait"] == [0] * 5 or one.values["exposed_wait"] == [None] * 5
+    assert one.values["exposed_wait"] == [0] * 5
+    assert one.values["comm_unknown"] == [300_000] * 5
 
 
 def test_with_two_steps_none_is_left_out():
@@ -64,6 +65,16 @@ def test_what_was_not_recorded_is_null_and_not_zero():
     assert values["step"][0] is not None
     for metric in ("comm", "exposed_comm", "idle", "tail", "input_stall", "comm_bandwidth"):
         assert values[metric] == [None] * 5
+
+
+def test_parts_of_the_ledger_whose_cause_is_not_known_are_null_too():
+    """The other rank of two is not here, so nothing tells what of communication was waiting."""
+    found = figures_of(run(trace(*ROWS, *COMM, marks=MARKS), world_size=2))
+    values = found.recorded[0].values
+    assert values["exposed_comm"] == [300_000] * 5
+    for metric in ("exposed_wait", "exposed_transfer", "straggler", "comm_bandwidth"):
+        assert values[metric] == [None] * 5
+    assert values["launch_bound"] == [100_000] * 5
 
 
 def test_a_recording_without_step_marks_has_no_step():

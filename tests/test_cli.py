@@ -53,8 +53,6 @@ OPTIONS = {
     "capture": {"--help"},
     "doctor": {"--help"},
 }  # fmt: skip
-
-
 PAGES = {"check": "ci"}
 
 

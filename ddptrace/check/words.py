@@ -24,7 +24,7 @@ _MOST_BUCKETS = 6
 
 def percent(ratio: float) -> str:
     """Return a change as percent, with its sign."""
-    return f"{100 * ratio:+.1f} %"
+    return f"{round(100 * ratio, 1) + 0.0:+.1f} %"  # which is never -0.0
 
 
 def headline(
