@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from calling import call, csv, refused
 from histories import figures
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddptrace.check.judge import Rules, check
@@ -121,6 +121,7 @@ def test_unlike_runs_are_errors_with_what_they_differ_in():
     assert 'name="differs.gpu" value="GPU: NVIDIA H200 vs NVIDIA A100"' in text
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_junit_is_well_formed_whatever_names_and_reasons_hold(text):
     cases(with_text(SLOWER, text))
@@ -180,6 +181,7 @@ def test_the_reason_of_a_limit_without_values_is_said_once():
     assert (title, text) == ("ddptrace check: not comparable: step", "step: the runs are unlike")
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_no_text_ends_a_command_or_begins_another(text):
     ((_, _, message),) = annotations(with_text(SLOWER, text))
@@ -257,6 +259,7 @@ def test_an_issue_points_at_the_run_as_seen_from_the_repository(name, path, tmp_
     assert issues(found)[0]["location"]["path"] == path
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_issues_are_json_whatever_names_hold(text):
     issues(replace(with_text(SLOWER, text), current=SLOWER.current))
