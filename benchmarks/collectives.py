@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ddptrace.kernels import Kind
+from ddptrace.manifest import Mark
 from ddptrace.metrics.bucket_summary import bucket_list
 from ddptrace.metrics.buckets import find_buckets, with_sizes
 from ddptrace.metrics.clocks import clocks
@@ -22,7 +23,7 @@ from ddptrace.metrics.steps import step_metrics
 from ddptrace.metrics.stragglers import stragglers
 from ddptrace.metrics.summary import kept_rows
 from ddptrace.metrics.timebase import timebase
-from ddptrace.model import Collectives, Facts, Group, HostRanges, Mark, Ops, Run, Trace
+from ddptrace.model import Collectives, Facts, Group, HostRanges, Ops, Run, Trace
 
 NAMES = ("gemm", "ncclDevKernel_AllReduce", "all_reduce")
 STEP_NS = 50_000_000

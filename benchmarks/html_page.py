@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from ddptrace import analyze
 from ddptrace.kernels import Kind
-from ddptrace.model import Collectives, Facts, Group, HostRanges, Mark, Ops, Run, Trace
+from ddptrace.manifest import Mark
+from ddptrace.model import Collectives, Facts, Group, HostRanges, Ops, Run, Trace
 from ddptrace.outputs.html import render
 
 CHROMIUM = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")

@@ -8,7 +8,8 @@ import numpy as np
 from traces import run
 
 from ddptrace import analyze
-from ddptrace.model import DdpModule, Group, Manifest, RankFacts, Run
+from ddptrace.manifest import DdpModule, Manifest, RankFacts
+from ddptrace.model import Group, Run
 
 MIB = 1 << 20
 SOLO = Group("0", (0,), 1)

@@ -7,7 +7,8 @@ import pytest
 from traces import Kineto, run, trace
 
 from ddptrace import analyze, load_run
-from ddptrace.model import DdpModule, Group, HostKind, HostRanges, Manifest, RankFacts, Trace
+from ddptrace.manifest import DdpModule, Manifest, RankFacts
+from ddptrace.model import Group, HostKind, HostRanges, Trace
 from ddptrace.report import from_json, to_json
 
 

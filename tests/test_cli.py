@@ -67,6 +67,9 @@ OPTIONS = {
 }  # fmt: skip
 
 
+PAGES = {"check": "ci"}
+
+
 def ddptrace(*words, cwd=None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ddptrace", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)

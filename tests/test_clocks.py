@@ -11,9 +11,10 @@ from traces import run, trace
 
 from ddptrace import analyze
 from ddptrace.intervals import Intervals
+from ddptrace.manifest import Manifest, RankFacts
 from ddptrace.metrics.clock_fit import estimates, fit
 from ddptrace.metrics.timebase import Correction, Timebase
-from ddptrace.model import Facts, Manifest, RankFacts
+from ddptrace.model import Facts
 from ddptrace.outputs.clocks import clock_lines, clock_sentences
 from ddptrace.report import from_json, to_json
 

@@ -9,7 +9,7 @@ from ranks import rank
 from test_recording import part
 from test_recording import rank as told
 
-from ddptrace.model import Manifest
+from ddptrace.manifest import Manifest
 
 STEP = 10_000
 

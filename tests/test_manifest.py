@@ -10,7 +10,7 @@ from folders import codes, manifest, pair, refused
 from traces import plain
 
 from ddptrace import load_run
-from ddptrace.model import DdpModule
+from ddptrace.manifest import DdpModule
 
 DDP = {
     "module": "DistributedDataParallel",

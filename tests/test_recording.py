@@ -11,7 +11,7 @@ from pages import page
 from traces import run, trace
 
 from ddptrace import analyze, load_run
-from ddptrace.model import Manifest, Mark, RankFacts, RecordedPart, Unprofiled
+from ddptrace.manifest import Manifest, Mark, RankFacts, RecordedPart, Unprofiled
 from ddptrace.outputs.text import Destination, render
 from ddptrace.report import from_json, to_json
 

@@ -5,7 +5,7 @@ from findings import MIB, STEP, backward, costs, figures, findings, of_ddp, redu
 from ranks import PAIR, comm
 from traces import trace
 
-from ddptrace.model import DdpModule, Manifest, RankFacts
+from ddptrace.manifest import DdpModule, Manifest, RankFacts
 
 CODE = "reduce_each_microstep"
 

@@ -6,7 +6,8 @@ from test_recording import part, rank
 from traces import run, trace
 
 from ddptrace import analyze
-from ddptrace.model import DdpModule, Group, Manifest, RankFacts
+from ddptrace.manifest import DdpModule, Manifest, RankFacts
+from ddptrace.model import Group
 
 # --- slowed by recording
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ddptrace.kernels import Kind
+from ddptrace.manifest import Mark
 from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.steps import StepMetrics, step_metrics
 from ddptrace.model import (
@@ -19,7 +20,6 @@ from ddptrace.model import (
     Group,
     HostKind,
     HostRanges,
-    Mark,
     Ops,
     Run,
     Trace,

@@ -11,7 +11,8 @@ from ddptrace.check.result import FactDifference
 from ddptrace.compare.cautions import slow_switches
 from ddptrace.compare.facts import figures_from, profilers, version_of
 from ddptrace.errors import UsageError
-from ddptrace.model import Manifest, RankFacts, Run
+from ddptrace.manifest import Manifest, RankFacts
+from ddptrace.model import Run
 from ddptrace.report import Report
 from ddptrace.wording import one_line
 

@@ -9,11 +9,12 @@ from ddptrace.check import fingerprint
 from ddptrace.check.baseline import Baseline
 from ddptrace.check.figures import METRICS, STEP, BucketTime, KernelTime, RunFigures, Series
 from ddptrace.diagnosis.ledger import Causes, Ledger, causes
+from ddptrace.manifest import Manifest
 from ddptrace.metrics.hotspots import hotspots
 from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.metrics.summary import kept_rows
-from ddptrace.model import Manifest, Run
+from ddptrace.model import Run
 from ddptrace.report import Report, report_of
 
 _MOST_KERNELS = 200

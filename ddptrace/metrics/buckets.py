@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddptrace.intervals import IntArray
+from ddptrace.manifest import RankFacts
 from ddptrace.metrics.bucket_numbers import Numbered, numbered, split, usual_of
 from ddptrace.metrics.bucket_times import BucketTimes, bucket_times
 from ddptrace.metrics.collectives import Collected
@@ -16,7 +17,7 @@ from ddptrace.metrics.comm_table import NONE, CommTable
 from ddptrace.metrics.first_ready import first_ready
 from ddptrace.metrics.gradients import Pass, backward_passes
 from ddptrace.metrics.layouts import Layout, told_layouts, usual_layout
-from ddptrace.model import RankFacts, Run, Trace, Warn
+from ddptrace.model import Run, Trace, Warn
 
 
 @dataclass(frozen=True, slots=True, eq=False)

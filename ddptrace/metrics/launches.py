@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddptrace.kernels import Kind
+from ddptrace.manifest import Mark
 from ddptrace.metrics.host_work import HostWork, host_work
 from ddptrace.metrics.recorded import Recorded
-from ddptrace.model import NEVER_NS, Mark
+from ddptrace.model import NEVER_NS
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddptrace.intervals import IntArray
+from ddptrace.manifest import DdpModule, RankFacts
 from ddptrace.metrics.comm_table import NONE
-from ddptrace.model import DdpModule, RankFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal, TypeAlias
 
-from ddptrace.model import Device, HostKind, Part, RankFacts, RecordedPart, Run, Trace, Warn
+from ddptrace.manifest import Part, RankFacts, RecordedPart
+from ddptrace.model import Device, HostKind, Run, Trace, Warn
 
 Gives: TypeAlias = Literal["steps", "collectives", "summary", "causes", "sizes", "names"]
 

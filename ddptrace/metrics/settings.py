@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ddptrace.model import DdpModule, Manifest, Run
+from ddptrace.manifest import DdpModule, Manifest
+from ddptrace.model import Run
 
 
 @dataclass(frozen=True, slots=True)

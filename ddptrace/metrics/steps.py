@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from ddptrace import kernels
 from ddptrace.intervals import IntArray
 from ddptrace.kernels import Kind
+from ddptrace.manifest import Mark
 from ddptrace.metrics.recorded import Busy, Recorded
 from ddptrace.metrics.windows import Windows
-from ddptrace.model import Mark, Ops, Trace
+from ddptrace.model import Ops, Trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from typing import Any, Generic, TypeAlias, TypeVar, overload
 import numpy as np
 
 from ddptrace.intervals import IntArray, Intervals
+from ddptrace.manifest import Part
 from ddptrace.metrics.idle import IdleTimes
 from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.timebase import Timebase
 from ddptrace.metrics.to_draw import Times, ToDraw
-from ddptrace.model import Part
 
 Pair: TypeAlias = tuple[int, int]
 Named: TypeAlias = tuple[int, int, int]

@@ -11,8 +11,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ddptrace.manifest import Mark
 from ddptrace.metrics.by_code import rows_by_code
-from ddptrace.model import NEVER_NS, Mark, Ops, Trace
+from ddptrace.model import NEVER_NS, Ops, Trace
 
 IntArray: TypeAlias = NDArray[np.int64]
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from ddptrace import kernels
-from ddptrace.model import Facts, Group, Part
+from ddptrace.manifest import Part
+from ddptrace.model import Facts, Group
 from ddptrace.sources.told import listed_groups
 from ddptrace.wording import one_line
 

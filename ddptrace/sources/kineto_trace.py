@@ -13,6 +13,7 @@ from ddptrace import kernels
 from ddptrace.errors import TraceFileError
 from ddptrace.intervals import IntArray
 from ddptrace.kernels import Patterns
+from ddptrace.manifest import Mark
 from ddptrace.model import (
     NEVER_NS,
     Clock,
@@ -21,7 +22,6 @@ from ddptrace.model import (
     Gradients,
     HostKind,
     HostRanges,
-    Mark,
     Ops,
     Trace,
     Warn,

@@ -12,7 +12,15 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import msgspec
 
-from ddptrace.model import DdpModule, Manifest, Mark, RankFacts, RecordedPart, Replicas, Unprofiled
+from ddptrace.manifest import (
+    DdpModule,
+    Manifest,
+    Mark,
+    RankFacts,
+    RecordedPart,
+    Replicas,
+    Unprofiled,
+)
 from ddptrace.wording import one_line
 
 PATTERN = "manifest*.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ddptrace.model import Mark
+from ddptrace.manifest import Mark
 
 
 def distinct(marks: Sequence[Mark]) -> list[Mark]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ddptrace import kernels
-from ddptrace.model import Mark
+from ddptrace.manifest import Mark
 from ddptrace.sources.names import Names
 from ddptrace.sources.nsys_tables import Tables, of_process
 from ddptrace.sources.sqlite_pages import NULL

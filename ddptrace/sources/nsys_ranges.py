@@ -10,7 +10,7 @@ from itertools import pairwise
 from ddptrace import kernels
 from ddptrace.expressions import Expression
 from ddptrace.kernels import Patterns
-from ddptrace.model import Mark
+from ddptrace.manifest import Mark
 from ddptrace.sources.marks import distinct
 from ddptrace.sources.nsys_store import Store
 

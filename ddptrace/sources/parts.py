@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddptrace.kernels import Kind
-from ddptrace.model import NEVER_NS, Mark, Ops, Part, RankFacts, Trace, Warn, figures_of
+from ddptrace.manifest import Mark, Part, RankFacts
+from ddptrace.model import NEVER_NS, Ops, Trace, Warn, figures_of
 from ddptrace.sources.manifest import Told
 from ddptrace.wording import listed, ranges
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from ddptrace.model import Manifest, RankFacts, Run, Warn
+from ddptrace.manifest import Manifest, RankFacts
+from ddptrace.model import Run, Warn
 from ddptrace.sources.manifest import Told
 from ddptrace.wording import counted, explained, listed, one_line, ranges
 

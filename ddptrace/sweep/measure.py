@@ -10,9 +10,10 @@ from typing import TypeAlias
 from ddptrace.check.figures import STEP, longest
 from ddptrace.check.measured import timed_series
 from ddptrace.errors import DdptraceError
+from ddptrace.manifest import DdpModule, Manifest, RankFacts, Replicas
 from ddptrace.metrics.bucket_summary import bucket_facts
 from ddptrace.metrics.measured import Measured
-from ddptrace.model import DdpModule, Manifest, RankFacts, Replicas, Run
+from ddptrace.model import Run
 from ddptrace.sources.manifest import read_manifests
 from ddptrace.sweep.folder import LARGEST_CAP_MB, MadeRun, SweepFile
 from ddptrace.whatif.packing import DEFAULT_CAP_MB

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from ddptrace.errors import RunError
 from ddptrace.intervals import IntArray
 from ddptrace.kernels import Kind
+from ddptrace.manifest import DdpModule
 from ddptrace.metrics.comm_table import NONE
 from ddptrace.metrics.first_ready import BackwardWork, names_of
 from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.recorded import Recorded
-from ddptrace.model import NEVER_NS, DdpModule
+from ddptrace.model import NEVER_NS
 from ddptrace.whatif import ready
 from ddptrace.whatif.progress import Floats, Moments, Progress, joined
 from ddptrace.whatif.ready import Pattern, Resolution, Sized, Told

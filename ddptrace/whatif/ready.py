@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from ddptrace import kernels
 from ddptrace.intervals import IntArray
+from ddptrace.manifest import DdpModule
 from ddptrace.metrics.first_ready import BackwardWork, names_of
-from ddptrace.model import DdpModule, HostRanges, Trace
+from ddptrace.model import HostRanges, Trace
 
 Resolution: TypeAlias = Literal["parameters", "sizes", "buckets"]
 """What is known of parameters: size and time of each; its size only; or of whole buckets only."""
