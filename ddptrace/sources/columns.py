@@ -28,6 +28,7 @@ from ddptrace.sources.events import (
     Span,
     TextSpan,
     call_args,
+    collective_args,
     gpu_args,
     texts,
 )
@@ -205,9 +206,10 @@ class Columns:
         code = self.name.get(GRADIENT_OPERATOR)
         if code is None:
             return
-        for row in np.flatnonzero((columns["name"] == code) & (columns["sort"] == _HOST)).tolist():
-            where = (int(columns[name][row]) for name in ("start_ns", "process", "thread"))
-            self._sizes.add(spans[row].args, *where)
+        rows = np.flatnonzero((columns["name"] == code) & (columns["sort"] == _HOST))
+        if rows.size:
+            where = (columns[name][rows] for name in ("start_ns", "process", "thread"))
+            self._sizes.add([spans[row] for row in rows.tolist()], *where)
 
     def gradients(self) -> GradientSpans | None:
         """Return the gradients whose sizes the file tells; None when it tells none."""
@@ -241,7 +243,8 @@ class Columns:
         """Return what the arguments of calls and of GPU operations say, of both in their order."""
         on_gpu = sort[sort >= _CALL] == _GPU
         calls = call_args(compress(spans, sort == _CALL))
-        args = gpu_args(compress(spans, sort == _GPU))
+        on_gpus = list(compress(spans, sort == _GPU))
+        args = gpu_args(on_gpus)
         correlation = np.empty(on_gpu.size, np.int64)
         correlation[~on_gpu] = _identifiers([arg.correlation for arg in calls])
         correlation[on_gpu] = _identifiers([arg.correlation for arg in args])
@@ -250,15 +253,17 @@ class Columns:
             "stream": self.stream.of([arg.stream for arg in args]),
             "device": self.device.of([arg.device for arg in args]),
             "graph_node": np.array([bool(arg.graph_node) for arg in args], np.bool_),
-            **self._collectives(args),
+            **self._collectives(on_gpus, [arg.collective is not None for arg in args]),
         }
 
-    def _collectives(self, args: Sequence[Any]) -> dict[str, NDArray[Any]]:
-        described = np.array([arg.collective is not None for arg in args], np.bool_)
-        told = np.zeros(len(args), np.int32)
-        sequence = np.full(len(args), UNREADABLE, np.int64)
+    def _collectives(
+        self, spans: Sequence[Any], is_described: Sequence[bool]
+    ) -> dict[str, NDArray[Any]]:
+        described = np.array(is_described, np.bool_)
+        told = np.zeros(len(spans), np.int32)
+        sequence = np.full(len(spans), UNREADABLE, np.int64)
         if described.any():
-            few = list(compress(args, described))
+            few = collective_args(compress(spans, described))
             told[described] = self.told.of([told_by(arg) for arg in few])
             sequence[described] = [number(arg.sequence) for arg in few]
         return {"told": told, "sequence": sequence}

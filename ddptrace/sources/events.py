@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -19,13 +19,18 @@ class CallArgs(msgspec.Struct, gc=False):
     correlation: Id = None
 
 
-class Args(CallArgs, gc=False):
+class GpuArgs(CallArgs, gc=False):
     """What a GPU operation says beyond its times."""
 
     stream: Id = None
     device: Id = None
     graph_node: Id = msgspec.field(default=None, name="graph node id")
     collective: Id = msgspec.field(default=None, name="Collective name")
+
+
+class Args(GpuArgs, gc=False):
+    """What a collective says beyond its times; for every kernel this would take twice as long."""
+
     in_elements: Id = msgspec.field(default=None, name="In msg nelems")
     out_elements: Id = msgspec.field(default=None, name="Out msg nelems")
     dtype: Id = None
@@ -49,10 +54,10 @@ _NO_TEXT = msgspec.Raw(b"null")
 
 
 class InputArgs(msgspec.Struct, gc=False):
-    """What an operator says of its inputs, as JSON."""
+    """What an operator says of its inputs: a shape and a type of each, if all is well."""
 
-    shapes: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input Dims")
-    types: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input type")
+    shapes: Any = msgspec.field(default=None, name="Input Dims")
+    types: Any = msgspec.field(default=None, name="Input type")
 
 
 NO_ARGS = Args()
@@ -128,9 +133,10 @@ TEXT_DECODER: msgspec.json.Decoder[list[Event]] = msgspec.json.Decoder(_union(Te
 
 _INPUT_FIELDS = InputArgs.__struct_encode_fields__
 _CALL_ARGS = msgspec.json.Decoder(list[CallArgs | None])
-_INPUT_ARGS = msgspec.json.Decoder(InputArgs | None)
+_INPUT_ARGS = msgspec.json.Decoder(list[InputArgs | None])
 _NO_INPUT = InputArgs()
-_GPU_ARGS = msgspec.json.Decoder(list[Args | None])
+_GPU_ARGS = msgspec.json.Decoder(list[GpuArgs | None])
+_COLLECTIVE_ARGS = msgspec.json.Decoder(list[Args])
 
 
 def call_args(spans: Iterable[Any]) -> list[CallArgs]:
@@ -138,14 +144,24 @@ def call_args(spans: Iterable[Any]) -> list[CallArgs]:
     return [args or NO_ARGS for args in _CALL_ARGS.decode(_joined(spans))]
 
 
-def gpu_args(spans: Iterable[Any]) -> list[Args]:
+def gpu_args(spans: Iterable[Any]) -> list[GpuArgs]:
     """Return the arguments of GPU operations, one each; msgspec.MsgspecError for odd ones."""
     return [args or NO_ARGS for args in _GPU_ARGS.decode(_joined(spans))]
 
 
-def input_args(args: msgspec.Raw) -> InputArgs:
-    """Return what an operator's arguments say of its inputs; msgspec.MsgspecError for odd ones."""
-    return _INPUT_ARGS.decode(args) or _NO_INPUT
+def collective_args(spans: Iterable[Any]) -> list[Args]:
+    """Return the arguments of collectives, which have some; msgspec.MsgspecError for odd ones."""
+    return _COLLECTIVE_ARGS.decode(_joined(spans))
+
+
+def input_args(spans: Sequence[Any]) -> list[InputArgs]:
+    """Return what operators say of their inputs, one each; nothing where that is odd."""
+    try:
+        return [args or _NO_INPUT for args in _INPUT_ARGS.decode(_joined(spans))]
+    except msgspec.MsgspecError:
+        if len(spans) == 1:
+            return [_NO_INPUT]
+        return [args for span in spans for args in input_args([span])]
 
 
 def _joined(spans: Iterable[Any]) -> bytes:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from ddptrace.intervals import IntArray
 from ddptrace.kernels import element_bytes
 from ddptrace.model import NEVER_NS, Gradients
-from ddptrace.sources.events import input_args
+from ddptrace.sources.events import InputArgs, input_args
 
 _MOST_ELEMENTS = 1 << 50  # beyond it a shape is damage
-_SHAPES = msgspec.json.Decoder(list[list[Annotated[int, msgspec.Meta(ge=0)]] | Any])
-_TYPES = msgspec.json.Decoder(list[Any])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,13 +57,15 @@ class Sizes:
         self._rows: list[tuple[int, int, int, int, int]] = []
         self._elements: dict[str, int] = {}
 
-    def add(self, args: msgspec.Raw, start_ns: int, process: int, thread: int) -> None:
-        """Add the gradient that an operator takes in; one of unknown size has -1."""
-        if start_ns == NEVER_NS:
-            return
-        size_bytes, element = _told(args)
-        code = self._elements.setdefault(element, len(self._elements))
-        self._rows.append((start_ns, process, thread, size_bytes, code))
+    def add(
+        self, spans: Sequence[Any], start_ns: IntArray, process: IntArray, thread: IntArray
+    ) -> None:
+        """Add the gradients that operators take in; one of unknown size has -1."""
+        told = [_size(each) for each in input_args(spans)]
+        sizes = [size_bytes for size_bytes, _ in told]
+        codes = [self._elements.setdefault(each, len(self._elements)) for _, each in told]
+        where = (start_ns.tolist(), process.tolist(), thread.tolist())
+        self._rows += [row for row in zip(*where, sizes, codes, strict=True) if row[0] != NEVER_NS]
 
     def table(self) -> GradientSpans | None:
         """Return all of them; None without any that tells its size."""
@@ -77,19 +77,16 @@ class Sizes:
         )
 
 
-def _told(args: msgspec.Raw) -> tuple[int, str]:
+def _size(args: InputArgs) -> tuple[int, str]:
     """Return the size of an operator's first input in bytes, -1 for unknown, and its type."""
-    try:
-        told = input_args(args)
-        shapes, types = _SHAPES.decode(told.shapes), _TYPES.decode(told.types)
-    except msgspec.MsgspecError:
+    shapes, types = args.shapes, args.types
+    if not isinstance(shapes, list) or not isinstance(types, list) or not shapes or not types:
         return -1, ""
-    if not shapes or not types or not isinstance(shapes[0], list):
+    if not isinstance(shapes[0], list):
         return -1, ""
     element, count = str(types[0]), shapes[0]
-    # Elements of a dimension may be anything that the union lets through.
     each = element_bytes(element)
-    if each is None or not all(isinstance(size, int) for size in count):
+    if each is None or not all(type(size) is int and size >= 0 for size in count):
         return -1, element
     elements = math.prod(count)
     return (elements * each if elements < _MOST_ELEMENTS else -1), element
