@@ -71,7 +71,9 @@ def test_what_cannot_run_is_refused_with_a_sentence(tmp_path):
     (tmp_path / "other.json").write_text("{}")
     other = command(COMMAND, "--tables", tmp_path / "other.json")
     assert other.returncode == 1
-    assert other.stderr.endswith("other.json: not a results.json of this experiment\n")
+    assert other.stderr.endswith(
+        "other.json: not a results.json of this experiment, nor of its recordings\n"
+    )
 
 
 # Two ranks on the CPU
