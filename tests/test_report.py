@@ -60,14 +60,14 @@ def test_the_records_of_collectives_are_made_when_they_are_asked_for(monkeypatch
     assert len(made) == 1
 
 
-def test_a_report_does_not_hold_the_recordings():
+def test_the_collectives_of_a_report_do_not_hold_the_recordings():
     recordings = both_ranks()
     seen = weakref.ref(recordings.traces[0].ops.launch_ns)
-    report = analyze(recordings)
+    collectives = analyze(recordings).collectives
     del recordings
     gc.collect()
     assert seen() is None
-    assert len(report.collectives[0].ranks) == 2
+    assert len(collectives[0].ranks) == 2
 
 
 def test_the_timeline_is_in_the_json_only_when_asked_for():
