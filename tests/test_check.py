@@ -1,7 +1,7 @@
 """What makes a check pass, fail or stay open: every rule, and the other side of each limit."""
 
 import pytest
-from checks import a_run, checked, outcome, series, steps_of
+from check_runs import a_run, checked, outcome, series, steps_of
 
 from ddptrace.check.judge import Rules, check, on_inconclusive
 from ddptrace.errors import UsageError

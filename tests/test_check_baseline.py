@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from checks import a_run, checked, sample, series
+from check_runs import a_run, checked, sample, series
 from traces import run, trace
 
 from ddptrace import analyze, load_run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from captured import write_manifest
-from checks import SAMPLES
+from check_runs import SAMPLES
 from test_check_steps import timed_rank
 from traces import Kineto
 from typer.testing import CliRunner

@@ -2,7 +2,7 @@
 
 import pytest
 from captured import captured, full_file, full_part, rank_entry, write_manifest
-from checks import a_run, checked, outcome
+from check_runs import a_run, checked, outcome
 from traces import Kineto, run, trace
 
 from ddptrace import load_run

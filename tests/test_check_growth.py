@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from checks import a_run, checked, sample, series
+from check_runs import a_run, checked, sample, series
 from ledgers import MS, ledger
 
 from ddptrace.check.figures import BucketTime, KernelTime

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from checks import steps_of
+from check_runs import steps_of
 
 from ddptrace.check import statistics
 from ddptrace.check.statistics import (

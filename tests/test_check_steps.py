@@ -2,7 +2,7 @@
 
 import pytest
 from captured import captured, rank_entry, write_manifest
-from checks import checked, steps_of
+from check_runs import checked, steps_of
 
 from ddptrace.check.step_times import read_csv, timed_run
 from ddptrace.errors import RunError
