@@ -36,7 +36,6 @@ def test_the_unit_is_the_end_of_the_columns_name(tmp_path, header):
         ("step_s", "0.0000015", 1500),
         ("seconds", "1.5e-6", 1500),
         ("step_ms", "0.1234567", 123_457),
-        ("step_ms", "0", 0),
     ],
 )
 def test_times_are_read_to_the_nanosecond(tmp_path, header, cell, ns):
@@ -80,6 +79,9 @@ def test_what_editors_and_spreadsheets_leave_is_no_matter(tmp_path, text):
         ("step_ms\n10\n\nnan\n", "line 4: 'nan' is no step time"),
         ("step_ms\ninf\n", "is no step time"),
         ("step_ms\n-1\n", "'-1' is no step time"),
+        ("step_ms\n0\n", "line 2: '0' is no step time"),
+        ("step_ms\n0.0000004\n", "line 2: '0.0000004' is no step time: it is less than 1 ns"),
+        ("step_ms\n12\n12,0\n", "line 3 has more cells than the first line; write times with"),
         ("step_ms\n1e30\n", "is no step time"),
         ("step_ms\n1e999999999\n", "is no step time"),
         ("step,step_ms\n1,10\n1,11\n", "line 3 has step 1 of its rank again"),
@@ -179,3 +181,48 @@ def test_a_folder_without_times_is_no_timed_run(tmp_path):
     assert timed_run(tmp_path) is None
     write_manifest(tmp_path, timed_rank(0, 1000, count=0))
     assert timed_run(tmp_path) is None
+
+
+# --- steps that not every rank tells ---
+
+
+def of_ranks(tmp_path, name, **times):
+    """Write the times of ranks in ms, by the number of the step."""
+    rows = [f"{rank[1:]},{step},{ms}" for rank, mine in times.items() for step, ms in mine.items()]
+    return read_csv(written(tmp_path, "\n".join(["rank,step,step_ms", *rows]), name=name))
+
+
+@pytest.mark.parametrize(
+    ("straggler", "counted", "exit_code"),
+    [
+        (dict.fromkeys((3, 9), 15), 2, 2),
+        (dict.fromkeys(range(4), 15), 4, 2),
+        (dict.fromkeys(range(5), 15), 5, 1),
+        (dict.fromkeys(range(20, 40), 15), 0, 2),
+    ],
+)
+def test_only_steps_that_every_rank_tells_count(tmp_path, straggler, counted, exit_code):
+    steady = dict.fromkeys(range(20), 10)
+    base = of_ranks(tmp_path, "base.csv", r0=steady, r1=steady)
+    found = checked(base, of_ranks(tmp_path, "now.csv", r0=steady, r1=straggler))
+    assert (found.exit_code, found.current.timed_steps) == (exit_code, counted)
+    assert any("not every rank tells" in note for note in found.notes) == (counted > 0)
+    if not counted:
+        assert "no step of the current run has step on all of ranks 0" in found.headline
+
+
+def test_a_rank_that_timed_two_steps_of_a_manifest_hides_nothing(tmp_path):
+    write_manifest(tmp_path / "base", timed_rank(0, 1000), timed_rank(1, 1000))
+    write_manifest(tmp_path / "now", timed_rank(0, 1000), timed_rank(1, 1500, count=2))
+    found = checked(timed_run(tmp_path / "base"), timed_run(tmp_path / "now"))
+    assert (found.exit_code, found.current.timed_steps) == (2, 2)
+
+
+def test_steps_without_any_length_are_none(tmp_path):
+    write_manifest(tmp_path / "base", timed_rank(0, 1000), timed_rank(1, 1000))
+    write_manifest(tmp_path / "now", timed_rank(0, 1000), timed_rank(1, 0))
+    now = timed_run(tmp_path / "now")
+    assert not now.is_usable
+    found = checked(timed_run(tmp_path / "base"), now)
+    assert found.exit_code == 2
+    assert "could not be measured in the current run on rank 1" in found.headline

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeAlias
@@ -101,14 +102,20 @@ class RunFigures:
 def longest(series: Sequence[Series], metric: str) -> dict[int, int]:
     """Return a metric of each step on the rank where it is largest, by the number of the step.
 
-    A step in which a rank does not tell it is left out: the largest may be that one's.
+    A step of which one of the ranks does not tell it is left out: the largest may be that one's.
+    A step that took no time at all is none.
     """
-    found: dict[int, int] = {}
+    told: dict[int, dict[int, int]] = defaultdict(dict)
     unknown: set[int] = set()
     for one in series:
         for step, value in zip(one.steps, one.values.get(metric) or (), strict=False):
-            if value is None:
+            if value is None or (metric == STEP and not value):
                 unknown.add(step)
             else:
-                found[step] = max(value, found.get(step, 0))
-    return {step: found[step] for step in sorted(found.keys() - unknown)}
+                told[step][one.rank] = max(value, told[step].get(one.rank, 0))
+    ranks = {one.rank for one in series}
+    return {
+        step: max(values.values())
+        for step, values in sorted(told.items())
+        if values.keys() == ranks and step not in unknown
+    }

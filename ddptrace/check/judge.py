@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from ddptrace.check import statistics
-from ddptrace.check.figures import STEP, RunFigures, Source
+from ddptrace.check.figures import STEP, RunFigures, Source, longest
 from ddptrace.check.fingerprint import check_names, differences, is_unlike
 from ddptrace.check.growth import growth
 from ddptrace.check.limits import DEFAULT, Limit, parse
@@ -23,7 +23,7 @@ from ddptrace.check.result import (
     Outcome,
     Steps,
 )
-from ddptrace.check.samples import Lack, Sample, SideName, cold_notes, samples
+from ddptrace.check.samples import Lack, Sample, SideName, samples, step_notes
 from ddptrace.check.words import (
     allowed_note,
     headline,
@@ -245,7 +245,7 @@ def _side(runs: Sequence[RunFigures]) -> CheckedRun:
 
 
 def _steps(runs: Sequence[RunFigures], source: Source) -> int:
-    return sum(len({step for one in run.series(source) for step in one.steps}) for run in runs)
+    return sum(len(longest(run.series(source), STEP)) for run in runs)
 
 
 def _notes(
@@ -267,7 +267,7 @@ def _notes(
             note
             for source in sources
             for side, runs in sides
-            for note in cold_notes(side, runs, source)
+            for note in step_notes(side, runs, source)
         ),
         *(f"{one.place}: {note}" for one in limits for note in second_opinion(one)),
         *refresh_note(limits),

@@ -10,7 +10,7 @@ from ddptrace.check.figures import STEP, RunFigures, Series, Source, longest
 from ddptrace.check.limits import Limit
 from ddptrace.check.statistics import FEW_STEPS
 from ddptrace.diagnosis.rules.recorded_run import unlike_others
-from ddptrace.wording import of_ranks, ranges
+from ddptrace.wording import counted, of_ranks, ranges
 
 SideName: TypeAlias = Literal["baseline", "current run"]
 _WORDS: dict[Source, str] = {
@@ -97,12 +97,9 @@ def _sample(
     values = [list(longest(series, limit.metric).values()) for series in chosen]
     if any(values):
         return Sample(side, source, [each for each in values if each])
-    silent = {
-        one.rank
-        for series in chosen
-        for one in series
-        if all(value is None for value in one.values.get(limit.metric, ()))
-    }
+    silent = {one.rank for series in chosen for one in series if not longest([one], limit.metric)}
+    if not silent and limit.rank is None and there[1:]:
+        return Lack(f"no step of the {side} has {limit.metric} on all of {of_ranks(there)}")
     whose = f" on {of_ranks(silent)}" if silent else ""
     return Lack(f"{limit.metric} could not be measured in the {side}{whose}")
 
@@ -121,10 +118,17 @@ def _no_common_source(baseline: Sequence[RunFigures], current: Sequence[RunFigur
     return ", ".join(said)
 
 
-def cold_notes(side: SideName, runs: Sequence[RunFigures], source: Source) -> Iterator[str]:
-    """Give a note for each run of which some steps are much longer than the others."""
+def step_notes(side: SideName, runs: Sequence[RunFigures], source: Source) -> Iterator[str]:
+    """Give notes on runs of which some steps do not count, or are much longer than the others."""
     for run in runs:
-        slow, limit_ns = unlike_others(longest(run.series(source), STEP))
+        counting = longest(run.series(source), STEP)
+        there = {step for one in run.series(source) for step in one.steps}
+        if len(counting) < len(there):
+            yield (
+                f"{len(there) - len(counting)} of {counted(len(there), 'step')} of the {side} do "
+                "not count: not every rank tells how long they took"
+            )
+        slow, limit_ns = unlike_others(counting)
         if slow:
             yield (
                 f"step {ranges(slow)} of the {side} took {limit_ns / 1e6:.2f} ms or more, unlike "

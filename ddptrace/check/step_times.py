@@ -57,7 +57,7 @@ def _from_text(text: str) -> list[Series]:
     column, unit_ns = _time_column(names)
     places = {name: names.index(name) for name in ("rank", STEP) if name in names}
     rows = ((reader.line_num, row) for row in reader if any(cell.strip() for cell in row))
-    found = _by_rank(rows, column, unit_ns, places)
+    found = _by_rank(rows, column, unit_ns, places, len(names))
     if not found:
         raise RunError(f"holds no step times below its header; {_HOW}")
     return [
@@ -82,13 +82,21 @@ def _time_column(names: Sequence[str]) -> tuple[int, int]:
 
 
 def _by_rank(
-    rows: Iterator[tuple[int, list[str]]], column: int, unit_ns: int, places: Mapping[str, int]
+    rows: Iterator[tuple[int, list[str]]],
+    column: int,
+    unit_ns: int,
+    places: Mapping[str, int],
+    width: int,
 ) -> dict[int, dict[int, int]]:
     """Return the times by rank and step; steps without a number count from 0 in each rank."""
     found: dict[int, dict[int, int]] = defaultdict(dict)
     for line, row in rows:
         if len(row) <= max(column, *places.values(), 0):
             raise RunError(f"line {line} has fewer cells than the first line")
+        if any(cell.strip() for cell in row[width:]):
+            raise RunError(
+                f"line {line} has more cells than the first line; write times with a decimal point"
+            )
         rank = _whole(row, places.get("rank"), line, _LARGEST_RANK)
         times = found[0 if rank is None else rank]
         step = _whole(row, places.get(STEP), line, _LARGEST_STEP)
@@ -113,9 +121,13 @@ def _ns(word: str, unit_ns: int, line: int) -> int:
         value = Decimal(word.strip()) * unit_ns
     except DecimalException:
         value = Decimal("NaN")
-    if not value.is_finite() or not 0 <= value <= _LONGEST_NS:
+    if not value.is_finite() or not 0 < value <= _LONGEST_NS:
         raise RunError(f"line {line}: {one_line(word)[:20]!r} is no step time")
-    return int(value.to_integral_value(ROUND_HALF_EVEN))
+    if not (rounded := int(value.to_integral_value(ROUND_HALF_EVEN))):
+        raise RunError(
+            f"line {line}: {one_line(word)[:20]!r} is no step time: it is less than 1 ns"
+        )
+    return rounded
 
 
 def timed_run(folder: Path) -> RunFigures | None:
