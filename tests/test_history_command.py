@@ -379,6 +379,42 @@ def test_a_page_that_cannot_be_is_refused(ddptrace, filled):
 # --- check ---
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "runs set fingerprint = 'xx'",
+        "runs set fingerprint = '[1]'",
+        "runs set fingerprint = x'00'",
+        "runs set timed_step_ns = 'long'",
+        "runs set step_ns = 0.5",
+        "runs set counted_steps = 'many'",
+        "runs set branch = x'00ff'",
+        "runs set added_at = x'00'",
+        "runs set document = x'00'",
+        "ranks set step_ns = 'long'",
+        "ranks set ledger_compute_ns = 'long'",
+    ],
+)
+def test_a_column_that_holds_something_else_is_one_line(ddptrace, tmp_path, damage):
+    path = history(tmp_path / "h.db", 10, 10)
+    csv(tmp_path / "now.csv", 10)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"update {damage}")
+        connection.commit()
+    ends = []
+    for words in (
+        ("history", "list", "--db", path),
+        ("history", "show", "1", "--db", path),
+        ("history", "plot", "--db", path, "-o", tmp_path / "x.html"),
+        ("check", "--steps", tmp_path / "now.csv", "--history", path),
+    ):
+        done = ddptrace(*words)
+        assert done.code in (0, 2)
+        ends += done.stderr.splitlines() if done.code else []
+    assert any("run 1 of the history" in line for line in ends)
+    assert all(line.startswith("ddptrace: ") for line in ends)
+
+
 @pytest.mark.parametrize(("step_us", "code"), [(1020, 0), (1100, 1)])
 def test_a_run_is_held_against_the_history(ddptrace, tmp_path, step_us, code):
     for number, length in enumerate((999, 1000, 1001)):

@@ -99,7 +99,9 @@ def _sample(
         return Sample(side, source, [each for each in values if each])
     silent = {one.rank for series in chosen for one in series if not longest([one], limit.metric)}
     if not silent and limit.rank is None and there[1:]:
-        return Lack(f"no step of the {side} has {limit.metric} on all of {of_ranks(there)}")
+        return Lack(
+            f"{limit.metric} was measured in no step of the {side} on all of {of_ranks(there)}"
+        )
     whose = f" on {of_ranks(silent)}" if silent else ""
     return Lack(f"{limit.metric} could not be measured in the {side}{whose}")
 

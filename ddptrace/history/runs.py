@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from sqlite_utils import Database
@@ -22,6 +22,7 @@ from ddptrace.history.schema import FIGURES, LEDGER
 from ddptrace.history.store import Writer
 from ddptrace.wording import one_line
 
+_T = TypeVar("_T")
 _RUN = (
     "select id, added_at, name, commit_id, branch, fingerprint, step_ns, counted_steps, "
     "timed_step_ns, timed_steps, tool, starts_anew from runs"
@@ -157,7 +158,11 @@ def figures_of(database: Database, numbers: Sequence[int]) -> list[RunFigures]:
 def rank_rows(database: Database, number: int) -> list[dict[str, Any]]:
     """Return the figures of each rank of a run, by the names of the columns."""
     return [
-        {name: value for name, value in row.items() if name != "run_id"}
+        _converted(
+            {name: value for name, value in row.items() if name != "run_id"},
+            dict[str, int | None],
+            number,
+        )
         for row in database.query("select * from ranks where run_id = ? order by rank", [number])
     ]
 
@@ -176,13 +181,14 @@ def slowest_ledgers(database: Database) -> dict[int, Ledger]:
 
 def _ledger(row: dict[str, Any]) -> Ledger:
     parts = {name.removeprefix("ledger_"): row[name] for name in LEDGER}
-    return Ledger(rank=row["rank"], step=row["ledger_step"], **parts)
+    told = {"rank": row["rank"], "step": row["ledger_step"]} | parts
+    return _converted(told, Ledger, row["run_id"])
 
 
 def _figures(database: Database, number: int) -> RunFigures:
     for row in database.query("select document from runs where id = ?", [number]):
         try:
-            return from_json(row["document"]).runs[0]
+            return from_json(_converted(row["document"], str, number)).runs[0]
         except RunError as error:
             raise HistoryError(f"run {number} of the history cannot be read: {error}") from error
     raise _no_run(number)
@@ -193,22 +199,31 @@ def _no_run(number: int) -> HistoryError:
 
 
 def _stored(row: dict[str, Any], tags: list[Any], ranks: list[Any]) -> StoredRun:
-    fingerprint = msgspec.json.decode(row["fingerprint"], type=dict[str, Fact])
-    known = {
-        name: row[name]
-        for name in (
-            *("added_at", "name", "branch", "step_ns", "counted_steps", "timed_step_ns"),
-            *("timed_steps", "tool"),
-        )
+    number = row["id"]
+    try:
+        fingerprint = msgspec.json.decode(_converted(row["fingerprint"], str, number))
+    except msgspec.DecodeError as error:
+        raise _unreadable(number, error) from error
+    renamed = {
+        "number": number,
+        "commit": row["commit_id"],
+        "starts_anew": bool(row["starts_anew"]),
     }
-    return StoredRun(
-        number=row["id"],
-        commit=row["commit_id"],
-        tags=tags,
-        ranks=ranks,
-        fingerprint=fingerprint,
-        starts_anew=bool(row["starts_anew"]),
-        **known,
+    made = {"tags": tags, "ranks": ranks, "fingerprint": fingerprint}
+    return _converted(row | renamed | made, StoredRun, number)
+
+
+def _converted(value: object, wanted: type[_T], number: int) -> _T:
+    """Return what a column holds as what it should be: SQLite keeps any type in any column."""
+    try:
+        return msgspec.convert(value, wanted)
+    except msgspec.ValidationError as error:
+        raise _unreadable(number, error) from error
+
+
+def _unreadable(number: int, error: Exception) -> HistoryError:
+    return HistoryError(
+        f"run {number} of the history is damaged ({one_line(error)}); restore it from a copy"
     )
 
 
