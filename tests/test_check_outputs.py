@@ -20,6 +20,7 @@ from ddptrace.check.limits import parse
 from ddptrace.check.result import LimitResult
 from ddptrace.cli.check_outputs import write_whole
 from ddptrace.errors import OutputError
+from ddptrace.history.store import writing
 from ddptrace.outputs import github, gitlab, junit, markdown
 
 HOSTILE = "a|b</failure>]]>&<b>%0A::error::x`*_[l](http://x)\r\n\x00\x1b[31m\ufffe\udcff"
@@ -326,6 +327,40 @@ def test_all_files_are_written_however_the_check_ends(ddptrace, two, run, code):
     assert {path.name for path in two.iterdir()} == {
         "base.csv", "slow.csv", "few.csv", *FILES[1::2]
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("none.csv", "--baseline", "base.csv"), "none.csv: cannot be read"),
+        (("base.csv", "--baseline", "none.json"), "none.json: no such file"),
+        (("base.csv", "--history", "none.db"), "none.db: no such history"),
+        (("base.csv", "--history", "empty.db"), "the history has no run"),
+        (("base.csv", "--baseline", "base.csv", "--allow", "colour"), "no such name"),
+    ],
+)
+def test_all_files_are_written_when_nothing_could_be_compared(
+    ddptrace, tmp_path, monkeypatch, words, why
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    csv(tmp_path / "base.csv", 10)
+    with writing(tmp_path / "empty.db"):
+        pass
+    names = {"--json": "x.json", "--junit": "x.xml", "--gitlab": "x.gl", "--markdown": "x.md"}
+    for name in names.values():
+        (tmp_path / name).write_text("of an earlier run")
+    options = [word for pair in names.items() for word in pair]
+    done = ddptrace("check", *words, *options, "--github")
+    assert done.code == 2
+    assert why in done.stderr.splitlines()[-1]
+    assert re.fullmatch("::error title=ddptrace check%3A not comparable.*\n", done.stdout)
+    for name in [*names.values(), "summary.md"]:
+        assert why.split()[-1] in (tmp_path / name).read_text()
+    assert json.loads((tmp_path / "x.json").read_text())["exit_code"] == 2
+    (error,) = ET.parse(tmp_path / "x.xml").getroot().iter("error")
+    assert why in error.get("message")
+    assert json.loads((tmp_path / "x.gl").read_text())[0]["severity"] == "minor"
 
 
 @pytest.mark.parametrize(

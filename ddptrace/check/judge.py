@@ -90,6 +90,20 @@ def check(
     )
 
 
+def not_checked(
+    rules: Rules, why: str, baselines: Sequence[str], runs: Sequence[str]
+) -> CheckResult:
+    """Return the result of a check that an error ended before anything was compared."""
+    return CheckResult(
+        outcome="not_comparable",
+        exit_code=2,
+        headline=f"not checked: {one_line(why)}",
+        baseline=CheckedRun(list(baselines), [], 0, 0),
+        current=CheckedRun(list(runs), [], 0, 0),
+        limits=[_result(limit, "not_comparable", one_line(why)) for limit in rules.limits],
+    )
+
+
 def with_more(result: CheckResult, more: Sequence[LimitResult], rules: Rules) -> CheckResult:
     """Return a result with the outcome of further limits."""
     limits = [*result.limits, *more]

@@ -101,11 +101,12 @@ def check(
         )
     against.check()
     outputs.check([*places, *against.files])
-    judge = against.opened(reading)
-    current = all_figures(runs, reading) if runs else step_times(steps or [])
     code = 0
-    if against.is_given:
-        result = judge(current, rules)
+    with outputs.told_of_errors(rules, against.files, places):
+        judge = against.opened(reading)
+        current = all_figures(runs, reading) if runs else step_times(steps or [])
+        result = judge(current, rules) if against.is_given else None
+    if result is not None:
         code = result.exit_code
         if not outputs.write(result, rules.inconclusive):
             code = code or 2

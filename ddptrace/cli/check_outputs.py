@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddptrace.cli.terminal import stdout_destination, write
-from ddptrace.errors import OutputError, UsageError
+from ddptrace.errors import DdptraceError, OutputError, UsageError
 from ddptrace.wording import one_line
 
 if TYPE_CHECKING:
-    from ddptrace.check.judge import OnInconclusive
+    from ddptrace.check.judge import OnInconclusive, Rules
     from ddptrace.check.result import CheckResult
     from ddptrace.outputs.terminal import Destination
 
@@ -60,6 +60,21 @@ class Outputs:
         """Whether standard output is for machines."""
         return self.github or any(place == "-" for _, place in self._named())
 
+    @contextmanager
+    def told_of_errors(
+        self, rules: Rules, baselines: Sequence[str], runs: Sequence[str]
+    ) -> Iterator[None]:
+        """Write the outputs also of a check that an error ended; only the terminal lacks it."""
+        try:
+            yield
+        except DdptraceError as error:
+            from ddptrace.check.judge import not_checked
+
+            result = not_checked(rules, str(error), baselines, runs)
+            for write_one in self._for_machines(result, rules.inconclusive):
+                _tried(write_one)
+            raise
+
     def write(self, result: CheckResult, on_inconclusive: OnInconclusive) -> bool:
         """Write all outputs and the text; return false, once that is said, when one failed.
 
@@ -71,9 +86,19 @@ class Outputs:
     def _writers(
         self, result: CheckResult, on_inconclusive: OnInconclusive
     ) -> Iterator[Callable[[], None]]:
+        from ddptrace.outputs.check import render
+
+        yield from self._for_machines(result, on_inconclusive)
+        if not self.takes_stdout:
+            yield lambda: write("-", render(result, stdout_destination()))
+        elif self.github:  # whose log is read by people, too
+            yield lambda: _to_stderr(render(result, _plain()))
+
+    def _for_machines(
+        self, result: CheckResult, on_inconclusive: OnInconclusive
+    ) -> Iterator[Callable[[], None]]:
         from ddptrace.check.result import to_json
         from ddptrace.outputs import github, gitlab, junit, markdown
-        from ddptrace.outputs.check import render
 
         contents: dict[str, Callable[[], str]] = {
             "--json": lambda: to_json(result),
@@ -86,10 +111,6 @@ class Outputs:
         if self.github:
             yield lambda: write("-", github.render(result, on_inconclusive))
             yield lambda: _append_summary(markdown.render(result))
-        if not self.takes_stdout:
-            yield lambda: write("-", render(result, stdout_destination()))
-        elif self.github:  # whose log is read by people, too
-            yield lambda: _to_stderr(render(result, _plain()))
 
 
 def _write_made(place: str, made: Callable[[], str]) -> None:

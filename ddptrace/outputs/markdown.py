@@ -35,8 +35,9 @@ def render(result: CheckResult) -> str:
 def _lines(result: CheckResult) -> Iterator[str]:
     yield f"### {_MARKS[result.outcome]} ddptrace check: {_escaped(result.headline)}"
     yield ""
-    yield f"- baseline: {_escaped(side_line(result.baseline))}"
-    yield f"- current: {_escaped(side_line(result.current))}"
+    if result.baseline.ranks or result.current.ranks:  # else nothing was read
+        yield f"- baseline: {_escaped(side_line(result.baseline))}"
+        yield f"- current: {_escaped(side_line(result.current))}"
     if any(one.current_ns is not None for one in result.limits):
         yield from _limits(result.limits)
     grown = shown_growth(result)
