@@ -228,3 +228,15 @@ def test_steps_without_any_length_are_none(tmp_path):
     found = checked(timed_run(tmp_path / "base"), now)
     assert found.exit_code == 2
     assert "could not be measured in the current run on rank 1" in found.headline
+
+
+def test_the_same_steps_given_twice_count_once(tmp_path):
+    few = [of_ranks(tmp_path, name, r0=dict.fromkeys(range(3), 10)) for name in ("a.csv", "b.csv")]
+    other = of_ranks(tmp_path, "c.csv", r0=dict.fromkeys(range(3), 10.1))
+    enough = of_ranks(tmp_path, "d.csv", r0=dict.fromkeys(range(9), 10))
+    for sides in ((few, enough), (enough, few)):
+        found = checked(*sides)
+        assert found.exit_code == 2
+        assert any("the same steps do once" in note for note in found.notes)
+    found = checked(enough, [few[0], other])
+    assert (found.exit_code, found.current.timed_steps, found.notes) == (0, 6, [])

@@ -100,6 +100,14 @@ def test_step_times_and_every_run_of_a_baseline_can_be_added(ddptrace, tmp_path)
         refused(ddptrace("history", "add", *words, "--db", "h.db"), "give the RUN to add, or")
 
 
+def test_step_times_of_several_files_are_a_run_each(ddptrace, tmp_path):
+    first, second = csv(tmp_path / "a.csv", 10), csv(tmp_path / "b.csv", 11)
+    done = ddptrace("history", "add", "--steps", first, "--steps", second, "--db", "h.db")
+    assert [line.partition(" of ")[0] for line in done.stdout.splitlines()] == [
+        "added as run 1", "added as run 2"
+    ]  # fmt: skip
+
+
 def test_a_run_that_is_there_already_can_become_a_new_start(ddptrace, tmp_path):
     csv(tmp_path / "a.csv", 10)
     csv(tmp_path / "b.csv", 11)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeAlias
 
+import msgspec
 from msgspec import Meta
 
 from ddptrace.diagnosis.ledger import PARTS, Ledger
@@ -22,6 +23,7 @@ Fact: TypeAlias = int | str | list[int]
 Source: TypeAlias = Literal["recorded", "timed"]
 """Where steps come from: windows of a recording, or times that were taken without a profiler."""
 
+_SOURCES: tuple[Source, ...] = ("recorded", "timed")
 STEP = "step"
 _OF_STEPS = [name.removesuffix("_ns") for name in FIGURES if name.endswith("_ns")]
 METRICS = tuple(dict.fromkeys([*_OF_STEPS, *(name.removesuffix("_ns") for name in PARTS)]))
@@ -97,6 +99,21 @@ class RunFigures:
     def is_usable(self) -> bool:
         """Whether there is the time of any step."""
         return any(longest(self.series(source), STEP) for source in ("recorded", "timed"))
+
+
+def distinct(runs: Sequence[RunFigures]) -> list[RunFigures]:
+    """Return runs without those whose steps are those of an earlier one: they are the same run."""
+    found: dict[bytes, RunFigures] = {}
+    for run in runs:
+        series = [
+            [source, one.rank, one.steps, one.values.get(STEP)]
+            for source in _SOURCES
+            for one in run.series(source)
+        ]
+        # A run without any step is like no other one.
+        key = msgspec.json.encode([run.fingerprint, series] if series else len(found))
+        found.setdefault(key, run)
+    return list(found.values())
 
 
 def longest(series: Sequence[Series], metric: str) -> dict[int, int]:

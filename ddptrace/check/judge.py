@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from ddptrace.check import statistics
-from ddptrace.check.figures import STEP, RunFigures, Source, longest
+from ddptrace.check.figures import STEP, RunFigures, Source, distinct, longest
 from ddptrace.check.fingerprint import check_names, differences, is_unlike
 from ddptrace.check.growth import growth
 from ddptrace.check.limits import DEFAULT, Limit, parse
@@ -23,7 +23,7 @@ from ddptrace.check.result import (
     Outcome,
     Steps,
 )
-from ddptrace.check.samples import Lack, Sample, SideName, samples, step_notes
+from ddptrace.check.samples import Lack, Sample, SideName, repeated_note, samples, step_notes
 from ddptrace.check.words import (
     allowed_note,
     headline,
@@ -64,6 +64,8 @@ def check(
     """Return how runs stand against their baseline; UsageError where there is none of either."""
     if not baseline or not current:
         raise UsageError("there is no run to check, or none to hold it against")
+    given = (len(baseline), len(current))
+    baseline, current = distinct(baseline), distinct(current)
     found = unlike(baseline, current, rules.allowed)
     forbidding = [one for one in found if is_unlike(one)]
     limits = [
@@ -85,7 +87,11 @@ def check(
         differences=found,
         growth=None if forbidding else which_grew(baseline, current, limits),
         power=[each for limit in shown for each in power_of(limit, baseline, current)],
-        notes=_notes(baseline, current, limits, found),
+        notes=[
+            *repeated_note("baseline", given[0], baseline),
+            *repeated_note("current run", given[1], current),
+            *_notes(baseline, current, limits, found),
+        ],
         next_steps=next_steps(outcome, limits, forbidding),
     )
 

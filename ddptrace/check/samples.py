@@ -120,6 +120,15 @@ def _no_common_source(baseline: Sequence[RunFigures], current: Sequence[RunFigur
     return ", ".join(said)
 
 
+def repeated_note(side: SideName, given: int, counting: Sequence[RunFigures]) -> Iterator[str]:
+    """Give a note where runs were given more than once, which makes no more steps of them."""
+    if given > len(counting):
+        yield (
+            f"of {counted(given, 'run')} given as the {side} only {len(counting)} count: "
+            "the same steps do once"
+        )
+
+
 def step_notes(side: SideName, runs: Sequence[RunFigures], source: Source) -> Iterator[str]:
     """Give notes on runs of which some steps do not count, or are much longer than the others."""
     for run in runs:

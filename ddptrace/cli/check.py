@@ -138,6 +138,7 @@ def rules_of(
 
 def _save(runs: list[RunFigures], path: Path) -> None:
     from ddptrace.check.baseline import Baseline, save
+    from ddptrace.check.figures import distinct
 
-    save(Baseline(runs), path)
+    save(Baseline(distinct(runs)), path)
     sys.stderr.write(f"saved the baseline {path}\n")

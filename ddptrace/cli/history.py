@@ -53,8 +53,11 @@ def add(
         ),
     ] = None,
     steps: Annotated[
-        str | None,
-        typer.Option(metavar="CSV", help="In the place of RUN: step times alone, in a CSV file."),
+        list[str] | None,
+        typer.Option(
+            metavar="CSV",
+            help="In the place of RUN: step times alone, a CSV file a run. May be repeated.",
+        ),
     ] = None,
     commit: Annotated[
         str | None,
@@ -199,11 +202,11 @@ def _refuse_itself(option: str, output: str | None, db: Path) -> None:
         raise UsageError(f"{option} {one_line(output)}: is the history itself; give another name")
 
 
-def _given(run: str | None, steps: str | None, reading: Reading) -> list[RunFigures]:
-    if run is not None and steps is None:
+def _given(run: str | None, steps: list[str] | None, reading: Reading) -> list[RunFigures]:
+    if run is not None and not steps:
         return figures_at(run, reading)
-    if run is None and steps is not None:
-        return step_times([steps])
+    if run is None and steps:
+        return step_times(steps)
     raise UsageError("give the RUN to add, or --steps with a CSV file of its step times")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from sqlite_utils import Database
 
-from ddptrace.check.figures import RunFigures, Source, longest
+from ddptrace.check.figures import RunFigures, Source, distinct, longest
 from ddptrace.check.fingerprint import differences, is_unlike
 from ddptrace.check.judge import Rules, check, which_grew, with_more
 from ddptrace.check.limits import Limit
@@ -82,6 +82,7 @@ class _Drifted:
 def check_against(past: Past, current: Sequence[RunFigures], rules: Rules) -> CheckResult:
     """Return how runs stand against the last runs of a history, and whether they drifted."""
     result = check(past.baseline, current, rules)
+    current = distinct(current)
     if not past.alike:
         return replace(result, next_steps=_other_steps(result))
     found = list(_drifted(past, current, rules.limits, result))
