@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from os import PathLike
@@ -77,32 +77,35 @@ class Checker:
         run: Given | Sequence[Given],
         baseline: Given | Sequence[Given] | None = None,
         *,
-        fail_on: Sequence[str] = (),
-        allow: Sequence[str] = (),
+        fail_on: str | Sequence[str] = (),
+        allow: str | Sequence[str] = (),
         inconclusive: str = "error",
         history: str | PathLike[str] | None = None,
         window: int | None = None,
         branch: str | None = None,
-        tags: Sequence[str] = (),
+        tags: str | Sequence[str] = (),
     ) -> CheckResult | None:
         """Hold a run to limits and return the result; the test fails with the command's text.
 
         Runs are folders, traces, saved reports, CSV files of step times, or what `load_run` or
         `analyze` returned; several are runs of one job. Without `baseline` and `history` it is the
         file that --ddptrace-update-baselines saves for this test. None where one was saved.
+        Of `fail_on`, `allow` and `tags` a text alone is one of them.
         """
         from ddptrace.cli.check import rules_of
         from ddptrace.errors import DdptraceError
 
         __tracebackhide__ = True
         try:
-            rules = rules_of(fail_on, allow, inconclusive)
+            rules = rules_of(
+                _texts(fail_on=fail_on), _texts(allow=allow), _text_of(inconclusive=inconclusive)
+            )
             if history is None:
                 _refuse("given without a history", window=window, branch=branch, tags=tags)
                 result = self._against_baseline(run, baseline, rules)
             else:
                 _refuse("given with a history", baseline=baseline)
-                found = _Past(Path(history), window, branch, tuple(tags))
+                found = _Past(Path(history), _window(window), branch, tuple(_texts(tags=tags)))
                 result = _against_history(run, found, rules)
         except DdptraceError as error:
             pytest.fail(f"ddptrace: {error}", pytrace=False)
@@ -175,6 +178,8 @@ def _figures(given: Given | Sequence[Given]) -> list[RunFigures]:
         return [figures_of(given)]
     if isinstance(given, (str, PathLike)):
         return figures_at(str(Path(given)), Reading())
+    if not isinstance(given, Iterable):
+        raise _usage(f"{given!r:.60} is no run: give a folder, a file, or what load_run returned")
     return [figures for one in given for figures in _figures(one)]
 
 
@@ -189,8 +194,35 @@ def _text(result: CheckResult) -> str:
 def _refuse(why: str, **given: object) -> None:
     """Raise UsageError for arguments that mean nothing there."""
     for name, value in given.items():
-        if value:
+        if value is not None and not (isinstance(value, (list, tuple)) and not value):
             raise _usage(f"{name}: is {why}, where it means nothing")
+
+
+def _texts(**given: object) -> list[str]:
+    """Return texts, of which one may stand alone; UsageError for anything else."""
+    ((name, value),) = given.items()
+    if isinstance(value, str):
+        return [value]
+    found = [*value] if isinstance(value, Iterable) else [value]
+    texts = [one for one in found if isinstance(one, str)]
+    if len(texts) == len(found):
+        return texts
+    raise _usage(f"{name} {value!r:.60}: give a text, or a list of them")
+
+
+def _text_of(**given: object) -> str:
+    """Return a text; UsageError for anything else."""
+    ((name, value),) = given.items()
+    if isinstance(value, str):
+        return value
+    raise _usage(f"{name} {value!r:.60}: give a text")
+
+
+def _window(value: object) -> int | None:
+    """Return how many runs of a history count; UsageError for what is no number of runs."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+        return value
+    raise _usage(f"window {value!r:.60}: give how many runs of the history count, 1 or more")
 
 
 def _usage(message: str) -> UsageError:

@@ -67,12 +67,14 @@ def test_limits_differences_and_doubt_are_told_as_to_the_command(test_file, pyte
             assert result.limits[0].change_ns == 1_000_000
         def test_several(ddptrace_check):
             ddptrace_check(["base.csv", "base.csv"], ["base.csv"], allow=["gpu"])
+        def test_texts(ddptrace_check):
+            ddptrace_check("now.csv", "base.csv", fail_on="step:20%", allow="gpu,torch_version")
         def test_doubt(ddptrace_check):
             assert ddptrace_check("few.csv", "base.csv", inconclusive="pass").exit_code == 0
         def test_doubt_stops(ddptrace_check):
             ddptrace_check("few.csv", "base.csv")
         """
-    ).assert_outcomes(passed=3, failed=1)
+    ).assert_outcomes(passed=4, failed=1)
 
 
 def test_what_cannot_be_checked_fails_in_one_line(test_file, pytester):
@@ -181,6 +183,30 @@ def test_a_run_is_held_against_a_history(test_file, pytester, step_ms, passed):
     ).assert_outcomes(passed=passed, failed=1 - passed)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ('"now.csv", history="h.db", window=0', "window 0: give how many runs"),
+        ('"now.csv", history="h.db", window=-1', "window -1: give how many runs"),
+        ('"now.csv", history="h.db", window="x"', "window 'x': give how many runs"),
+        ('"now.csv", "now.csv", window=0', "window: is given without a history"),
+        ('None, "now.csv"', "None is no run: give a folder"),
+        ('["now.csv", 1], "now.csv"', "1 is no run: give a folder"),
+        ('"now.csv", "now.csv", fail_on=[5]', "fail_on [[]5]: give a text"),
+        ('"now.csv", "now.csv", inconclusive=None', "inconclusive None: give a text"),
+    ],
+)
+def test_arguments_that_mean_nothing_are_refused_in_one_line(test_file, pytester, arguments, words):
+    history(pytester.path / "h.db", timed(10), timed(10.01))
+    csv(pytester.path / "now.csv", 10)
+    result = test_file(f"""
+        def test_step(ddptrace_check):
+            ddptrace_check({arguments})
+        """)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"ddptrace: {words}*"])
+
+
 def test_runs_and_reports_of_this_process_are_taken(test_file, pytester):
     from traces import Kineto
 
@@ -195,7 +221,7 @@ def test_runs_and_reports_of_this_process_are_taken(test_file, pytester):
         def test_run(ddptrace_check):
             run = ddptrace.load_run("run")
             assert ddptrace_check(run, ddptrace.analyze(run)).exit_code == 0
-            assert ddptrace_check([run, "run"], run).current.recorded_steps == 14
+            assert ddptrace_check([run, "run"], run).current.recorded_steps == 7
         """
     ).assert_outcomes(passed=1)
 
