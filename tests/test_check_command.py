@@ -123,6 +123,25 @@ def test_saving_alone_saves_and_exits_with_0(runs):
     assert done(runs / "base", "--baseline", base).exit_code == 0
 
 
+@pytest.mark.parametrize(("count", "noted"), [(4, True), (5, False)])
+def test_a_baseline_of_too_few_steps_is_noted(tmp_path, count, noted):
+    (tmp_path / "few.csv").write_text("step_ms\n" + "10\n" * count)
+    found = done("--steps", tmp_path / "few.csv", "--save-baseline", tmp_path / "base.json")
+    assert found.exit_code == 0
+    assert ("note: it holds 4 steps that count, and a check needs 5" in found.stderr) == noted
+
+
+@pytest.mark.parametrize("option", [["--json", "-"], ["--junit", "x.xml"], ["--github"]])
+def test_saving_alone_has_no_result_to_write(runs, option):
+    line = refused(runs / "base", "--save-baseline", runs / "base.json", *option)
+    assert line.startswith(f"{option[0]}: --save-baseline alone checks nothing")
+    assert not (runs / "base.json").exists()
+
+
+def test_a_baseline_is_no_output_for_a_pipe(runs):
+    assert "--save-baseline needs a file" in refused(runs / "base", "--save-baseline", "-")
+
+
 @pytest.mark.parametrize("kind", ["without marks", "cut"])
 def test_without_a_usable_step_nothing_is_saved(tmp_path, kind):
     run = a_run(tmp_path / "run", marks=kind != "without marks")
@@ -223,6 +242,28 @@ def test_step_times_alone_are_enough(tmp_path):
     assert (
         done("--steps", tmp_path / "slow.csv", "--baseline", tmp_path / "base.csv").exit_code == 1
     )
+
+
+def test_ranks_of_step_times_may_be_chosen(tmp_path):
+    for name, slow in (("base", 10), ("now", 15)):
+        rows = [f"{rank},{ms}" for rank, ms in ((0, 10), (1, 10), (2, slow)) for _ in range(9)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["rank,step_ms", *rows]))
+    words = ("--steps", tmp_path / "now.csv", "--baseline", tmp_path / "base.csv")
+    assert done(*words).exit_code == 1
+    assert done(*words, "--ranks", "0,1").exit_code == 0
+    assert done(*words, "--ranks", "2").exit_code == 1
+    assert "has no step times of rank 7" in refused(*words, "--ranks", "1,7")
+    for name, slow in (("base", 1000), ("now", 1500)):
+        write_manifest(tmp_path / name, timed_rank(0, 1000), timed_rank(1, slow))
+    words = (tmp_path / "now", "--baseline", tmp_path / "base")
+    assert [done(*words).exit_code, done(*words, "--ranks", "0").exit_code] == [1, 0]
+
+
+def test_a_damaged_manifest_is_noted_as_a_report_does(runs):
+    (runs / "base" / "manifest.json").write_text("{")
+    found = done(runs / "base", "--baseline", runs / "base")
+    assert found.exit_code == 0
+    assert "manifest.json: cannot be read" in " ".join(found.stdout.split())
 
 
 def test_a_run_that_was_only_timed_is_enough(tmp_path):

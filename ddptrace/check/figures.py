@@ -116,6 +116,11 @@ def distinct(runs: Sequence[RunFigures]) -> list[RunFigures]:
     return list(found.values())
 
 
+def most_steps(runs: Sequence[RunFigures]) -> int:
+    """Return how many steps of runs count, of the source that has more."""
+    return max(sum(len(longest(run.series(source), STEP)) for run in runs) for source in _SOURCES)
+
+
 def longest(series: Sequence[Series], metric: str) -> dict[int, int]:
     """Return a metric of each step on the rank where it is largest, by the number of the step.
 

@@ -155,6 +155,12 @@ def _buckets(report: Report) -> list[BucketTime]:
 
 def _notes(report: Report) -> list[str]:
     """Return what to know of a run's figures before they are believed."""
-    codes = ("no_step_marks", "recording_slowed_run", "partial_rank", "missing_ranks")
+    codes = (
+        "no_step_marks",
+        "recording_slowed_run",
+        "partial_rank",
+        "missing_ranks",
+        "manifest_ignored",
+    )
     found = [warning for warning in report.run.warnings if warning.code in codes]
     return [one.message if one.rank is None else f"rank {one.rank}: {one.message}" for one in found]

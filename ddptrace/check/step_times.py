@@ -6,7 +6,8 @@ import csv
 import io
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import ROUND_HALF_EVEN, Decimal, DecimalException
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ddptrace.check.figures import STEP, RunFigures, Series
 from ddptrace.check.measured import timed_series
 from ddptrace.errors import RunError
 from ddptrace.sources.manifest import PATTERN, read_manifests
+from ddptrace.wording import of_ranks as words_of
 from ddptrace.wording import one_line
 
 _MOST_BYTES = 1 << 24
@@ -130,17 +132,32 @@ def _ns(word: str, unit_ns: int, line: int) -> int:
     return rounded
 
 
+def of_ranks(figures: RunFigures, ranks: Collection[int]) -> RunFigures:
+    """Return the step times of some ranks; RunError, in one line, for a rank without any."""
+    if missing := set(ranks) - set(figures.ranks):
+        raise RunError(f"{figures.name}: has no step times of {words_of(missing)}")
+    told = figures.fingerprint
+    return replace(
+        figures,
+        timed=[one for one in figures.timed if one.rank in ranks],
+        fingerprint=told | ({"ranks": sorted(ranks)} if "ranks" in told else {}),
+    )
+
+
 def timed_run(folder: Path) -> RunFigures | None:
     """Return the steps that a capture timed and did not record; None where there are none.
 
     A run whose recordings are named and lost is none: what was recorded was meant.
     """
     folders = {path.parent for path in folder.rglob(PATTERN) if path.is_file()}
-    manifest = read_manifests(sorted(folders)).manifest
+    found = read_manifests(sorted(folders))
+    manifest = found.manifest
     if manifest is None or any(facts.files or facts.parts for facts in manifest.ranks):
         return None
     series = timed_series(manifest)
     if not series:
         return None
     told = fingerprint.of_manifest(manifest, [one.rank for one in series])
-    return RunFigures(name=one_line(folder), fingerprint=told, timed=series)
+    return RunFigures(
+        name=one_line(folder), fingerprint=told, timed=series, notes=[*found.problems]
+    )

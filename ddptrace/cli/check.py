@@ -15,6 +15,7 @@ from ddptrace.cli.check_outputs import Outputs
 from ddptrace.cli.history import Branch, Tags
 from ddptrace.cli.inputs import CommKernel, Jobs, Ranks, StepRange
 from ddptrace.errors import UsageError
+from ddptrace.wording import counted
 
 if TYPE_CHECKING:
     from ddptrace.check.figures import RunFigures  # numpy behind it would slow `--help` down
@@ -99,12 +100,18 @@ def check(
             "give --baseline with what to hold the run against, or --history, or --save-baseline "
             "to begin"
         )
+    if save_baseline == "-":
+        raise UsageError("--save-baseline needs a file, such as baseline.json")
+    if not against.is_given and (asked := outputs.asked):
+        raise UsageError(
+            f"{asked[0]}: --save-baseline alone checks nothing, so there is no result to write"
+        )
     against.check()
     outputs.check([*places, *against.files])
     code = 0
     with outputs.told_of_errors(rules, against.files, places):
         judge = against.opened(reading)
-        current = all_figures(runs, reading) if runs else step_times(steps or [])
+        current = all_figures(runs, reading) if runs else step_times(steps or [], reading)
         result = judge(current, rules) if against.is_given else None
     if result is not None:
         code = result.exit_code
@@ -138,7 +145,13 @@ def rules_of(
 
 def _save(runs: list[RunFigures], path: Path) -> None:
     from ddptrace.check.baseline import Baseline, save
-    from ddptrace.check.figures import distinct
+    from ddptrace.check.figures import distinct, most_steps
+    from ddptrace.check.statistics import FEW_STEPS
 
-    save(Baseline(distinct(runs)), path)
+    kept = distinct(runs)
+    save(Baseline(kept), path)
     sys.stderr.write(f"saved the baseline {path}\n")
+    if (steps := most_steps(kept)) < FEW_STEPS:
+        sys.stderr.write(
+            f"note: it holds {counted(steps, 'step')} that count, and a check needs {FEW_STEPS}\n"
+        )

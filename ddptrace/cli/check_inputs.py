@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ddptrace.cli.chosen import rank_list
 from ddptrace.cli.inputs import read
 from ddptrace.cli.saved import saved_report
 from ddptrace.errors import RunError, SavedReportError, TraceFileError
@@ -49,11 +50,18 @@ def baseline_figures(places: list[str], reading: Reading) -> list[RunFigures]:
         ) from error
 
 
-def step_times(places: list[str]) -> list[RunFigures]:
+def step_times(places: list[str], reading: Reading) -> list[RunFigures]:
     """Return the step times in CSV files, whatever they are called."""
     from ddptrace.check.step_times import read_csv
 
-    return [read_csv(Path(place)) for place in places]
+    return [_of_ranks(read_csv(Path(place)), reading) for place in places]
+
+
+def _of_ranks(figures: RunFigures, reading: Reading) -> RunFigures:
+    """Return the step times of the ranks that the options name; RunError where one has none."""
+    from ddptrace.check.step_times import of_ranks
+
+    return figures if reading.ranks is None else of_ranks(figures, rank_list(reading.ranks))
 
 
 def figures_at(place: str, reading: Reading) -> list[RunFigures]:
@@ -62,7 +70,7 @@ def figures_at(place: str, reading: Reading) -> list[RunFigures]:
 
     path = Path(place)
     if path.suffix.lower() == ".csv":
-        return [step_times.read_csv(path)]
+        return [_of_ranks(step_times.read_csv(path), reading)]
     if baseline.is_one(path):
         return baseline.read(path).runs
     return [_of_run(place, reading)]
@@ -82,5 +90,5 @@ def _of_run(place: str, reading: Reading) -> RunFigures:
         timed = timed_run(Path(place)) if Path(place).is_dir() else None
         if timed is None:
             raise
-        return timed
+        return _of_ranks(timed, reading)
     return figures_of(run, place)

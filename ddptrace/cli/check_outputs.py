@@ -56,6 +56,11 @@ class Outputs:
                 yield f"--{name}", place
 
     @property
+    def asked(self) -> list[str]:
+        """The options that ask for any."""
+        return [*(name for name, _ in self._named()), *(["--github"] if self.github else [])]
+
+    @property
     def takes_stdout(self) -> bool:
         """Whether standard output is for machines."""
         return self.github or any(place == "-" for _, place in self._named())

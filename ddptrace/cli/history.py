@@ -206,7 +206,7 @@ def _given(run: str | None, steps: list[str] | None, reading: Reading) -> list[R
     if run is not None and not steps:
         return figures_at(run, reading)
     if run is None and steps:
-        return step_times(steps)
+        return step_times(steps, reading)
     raise UsageError("give the RUN to add, or --steps with a CSV file of its step times")
 
 
