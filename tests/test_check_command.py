@@ -266,6 +266,18 @@ def test_a_damaged_manifest_is_noted_as_a_report_does(runs):
     assert "manifest.json: cannot be read" in " ".join(found.stdout.split())
 
 
+def test_a_change_that_rounds_to_the_limit_is_told_from_it(tmp_path):
+    (tmp_path / "base.csv").write_text("step_ms\n" + "10\n" * 9)
+    (tmp_path / "now.csv").write_text("step_ms\n" + "10.50001\n" * 9)
+    words = ("--steps", tmp_path / "now.csv", "--baseline", tmp_path / "base.csv")
+    found = done(*words, "--fail-on", "step:5%")
+    assert found.exit_code == 1
+    assert "10.00000 to 10.50001 ms (+5.0001 %) is more than the limit" in found.stdout
+    assert "10.50000  regression" in found.stdout
+    for option in ("--junit", "--markdown"):
+        assert "10.50000" in done(*words, "--fail-on", "step:5%", option, "-").stdout
+
+
 def test_a_run_that_was_only_timed_is_enough(tmp_path):
     write_manifest(tmp_path / "base", timed_rank(0, 1000))
     write_manifest(tmp_path / "slow", timed_rank(0, 1100))

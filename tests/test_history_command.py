@@ -446,6 +446,14 @@ def test_branch_tags_and_allowed_differences_choose_the_runs(ddptrace, tmp_path)
     refused(ddptrace(*check, "--branch", "none"), "h.db: the history has no run of branch none")
 
 
+def test_a_run_of_another_branch_is_not_said_to_be_of_this_one(ddptrace, tmp_path):
+    now = csv(tmp_path / "now.csv", 10)
+    ddptrace("history", "add", "--steps", now, "--db", "h.db", "--branch", "dev")
+    for branch, words in (("main", "branch main; add one"), ("dev", "branch dev besides this one")):
+        done = ddptrace("check", "--steps", now, "--history", "h.db", "--branch", branch)
+        refused(done, f"has no run of {words}")
+
+
 def test_a_check_does_not_change_the_history(ddptrace, tmp_path):
     history(tmp_path / "h.db", timed(10))
     before = (tmp_path / "h.db").read_bytes()

@@ -26,6 +26,7 @@ from ddptrace.check.result import (
 from ddptrace.check.samples import Lack, Sample, SideName, repeated_note, samples, step_notes
 from ddptrace.check.words import (
     allowed_note,
+    decimals,
     headline,
     next_steps,
     percent,
@@ -219,8 +220,9 @@ def _verdict(
     change = after - before
     if change <= limit.allowed_ns(before):
         return "pass", _why_passed(limit, before, change)
-    grew = f"{before / 1e6:.2f} to {after / 1e6:.2f} ms"
-    grew += f" ({percent(change / before)})" if before else ""
+    places = decimals(after, before + int(limit.allowed_ns(before)))
+    grew = f"{before / 1e6:.{places}f} to {after / 1e6:.{places}f} ms"
+    grew += f" ({percent(change / before, places - 1)})" if before else ""
     if not statistics.excludes_no_change(interval):
         return "inconclusive", (
             f"{grew} is more than the limit, and the steps vary so much that it may be no change"

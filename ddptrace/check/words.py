@@ -20,11 +20,20 @@ _NAMES = {
     "cuda_of_driver": "CUDA that the driver runs",
 }
 _MOST_BUCKETS = 6
+_FEWEST, _NS = 2, 6  # decimals of a ms
 
 
-def percent(ratio: float) -> str:
+def percent(ratio: float, decimals: int = 1) -> str:
     """Return a change as percent, with its sign."""
-    return f"{round(100 * ratio, 1) + 0.0:+.1f} %"  # which is never -0.0
+    return f"{round(100 * ratio, decimals) + 0.0:+.{decimals}f} %"  # which is never -0.0
+
+
+def decimals(time_ns: int, most_ns: int) -> int:
+    """Return how many decimals of a ms tell a time from the longest that passes; 2 at least."""
+    if time_ns == most_ns:
+        return _FEWEST
+    shown = range(_FEWEST, _NS)
+    return next((n for n in shown if f"{time_ns / 1e6:.{n}f}" != f"{most_ns / 1e6:.{n}f}"), _NS)
 
 
 def headline(

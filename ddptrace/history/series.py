@@ -132,9 +132,10 @@ def past_of(
     A run that is in the history already is not held against itself.
     """
     mine = {number_of(database, digest_of(run)) for run in current}
-    there = [run for run in stored_runs(database, choice) if run.number not in mine]
+    chosen = stored_runs(database, choice)
+    there = [run for run in chosen if run.number not in mine]
     if not there:
-        besides = " besides this one" if mine != {None} else ""
+        besides = " besides this one" if chosen else ""
         raise HistoryError(
             f"the history has no run{choice.words}{besides}; add one to hold this one against: "
             "ddptrace history add RUN --db FILE"

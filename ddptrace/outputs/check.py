@@ -18,7 +18,7 @@ from ddptrace.check.result import (
     PieceChange,
     Power,
 )
-from ddptrace.check.words import percent
+from ddptrace.check.words import decimals, percent
 from ddptrace.compare.parts import grouped
 from ddptrace.outputs.figures import UNKNOWN, ms, signed
 from ddptrace.outputs.terminal import Destination, empty_table, print_fitting
@@ -108,15 +108,27 @@ def _print_limits(console: Console, limits: Sequence[LimitResult]) -> None:
         console.print(Text(f"{one.place}: {_basis_words(one)}", style="dim"))
 
 
+def shown_ms(one: LimitResult) -> tuple[str, str, str]:
+    """Return baseline, current and the longest that passes, told apart where the limit is near."""
+    most = None if one.allowed_ns is None else (one.baseline_ns or 0) + one.allowed_ns
+    known = one.current_ns is not None and most is not None and one.outcome != "pass"
+    places = decimals(one.current_ns or 0, most or 0) if known else 2
+    baseline, current, longest = (
+        ms(ns, decimals=places) for ns in (one.baseline_ns, one.current_ns, most)
+    )
+    return baseline, current, longest
+
+
 def _row(one: LimitResult) -> tuple[str, ...]:
+    baseline, current, longest = shown_ms(one)
     return (
         one.place,
-        ms(one.baseline_ns),
-        ms(one.current_ns),
+        baseline,
+        current,
         change_words(one),
         UNKNOWN if one.interval is None else interval_words(one.interval),
         limit_words(one),
-        UNKNOWN if one.allowed_ns is None else ms((one.baseline_ns or 0) + one.allowed_ns),
+        longest,
     )
 
 

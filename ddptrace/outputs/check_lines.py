@@ -6,8 +6,7 @@ from typing import Literal, TypeAlias
 
 from ddptrace.check.judge import OnInconclusive
 from ddptrace.check.result import LimitResult
-from ddptrace.outputs.check import change_words, interval_words, limit_words
-from ddptrace.outputs.figures import ms
+from ddptrace.outputs.check import change_words, interval_words, limit_words, shown_ms
 from ddptrace.wording import one_line
 
 Grade: TypeAlias = Literal["passed", "doubtful", "failed", "unknown"]
@@ -38,9 +37,9 @@ def values(one: LimitResult) -> str:
     """Return the values of a limit in one line: times, change, interval, limit."""
     if one.current_ns is None:
         return f"{one.place}: {one_line(one.reason)}"
-    to = ms((one.baseline_ns or 0) + (one.allowed_ns or 0))
+    before, now, to = shown_ms(one)
     interval = "" if one.interval is None else f", 99 % interval {interval_words(one.interval)}"
     return (
-        f"{one.place}: {ms(one.baseline_ns)} -> {ms(one.current_ns)} ms, change "
+        f"{one.place}: {before} -> {now} ms, change "
         f"{change_words(one)}{interval}, limit {limit_words(one)}: passes to {to} ms"
     )

@@ -12,9 +12,10 @@ from ddptrace.outputs.check import (
     interval_words,
     limit_words,
     shown_growth,
+    shown_ms,
     side_line,
 )
-from ddptrace.outputs.figures import UNKNOWN, ms
+from ddptrace.outputs.figures import UNKNOWN
 from ddptrace.wording import one_line
 
 _MARKS: dict[Outcome, str] = {
@@ -58,16 +59,16 @@ def _limits(limits: Sequence[LimitResult]) -> Iterator[str]:
 
 
 def _row(one: LimitResult) -> tuple[str, ...]:
-    allowed = None if one.allowed_ns is None else (one.baseline_ns or 0) + one.allowed_ns
+    baseline, current, longest = shown_ms(one)
     return (
         f"{_MARKS[one.outcome]} {one.outcome.replace('_', ' ')}",
         one.place,
-        ms(one.baseline_ns),
-        ms(one.current_ns),
+        baseline,
+        current,
         change_words(one),
         UNKNOWN if one.interval is None else interval_words(one.interval),
         limit_words(one),
-        ms(allowed),
+        longest,
     )
 
 
