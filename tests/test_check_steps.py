@@ -240,3 +240,11 @@ def test_the_same_steps_given_twice_count_once(tmp_path):
         assert any("the same steps do once" in note for note in found.notes)
     found = checked(enough, [few[0], other])
     assert (found.exit_code, found.current.timed_steps, found.notes) == (0, 6, [])
+
+
+def test_exported_steps_were_recorded(tmp_path):
+    header = "id,rank,step,step_ns,compute_ns,exposed_comm_ns,idle_ns,partial"
+    rows = [f"{step},0,{step},{10_000_000 + step},1,1,1,0" for step in range(9)]
+    found = read_csv(written(tmp_path, "\n".join([header, *rows]), name="x.steps.csv"))
+    assert (len(found.recorded), found.timed) == (1, [])
+    assert checked(found, found).limits[0].source == "recorded"

@@ -25,6 +25,7 @@ _LARGEST_STEP = 10**12
 _LARGEST_RANK = 1_000_000
 _UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "sec": 10**9, "seconds": 10**9}
 _TIME = re.compile(rf"(?:(.*?)[ _(\[]*)?\b({'|'.join(_UNITS)})[)\]]?")
+_OF_EXPORT = {"step_ns", "compute_ns", "exposed_comm_ns", "idle_ns", "partial"}
 _HOW = "name the column of step times with its unit, such as step_ms (ns, us, ms or s)"
 
 
@@ -42,15 +43,18 @@ def read_csv(path: Path) -> RunFigures:
     if len(data) > _MOST_BYTES:
         raise RunError(f"{where}: is larger than {_MOST_BYTES >> 20} MiB; keep fewer steps")
     try:
-        series = _from_text(data.decode("utf-8-sig"))
+        series, is_recorded = _from_text(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise RunError(f"{where}: is no CSV file: it is no text") from error
     except (RunError, csv.Error) as error:
         raise RunError(f"{where}: {error}") from error
+    if is_recorded:
+        return RunFigures(name=where, recorded=series)
     return RunFigures(name=where, timed=series)
 
 
-def _from_text(text: str) -> list[Series]:
+def _from_text(text: str) -> tuple[list[Series], bool]:
+    """Return the series of each rank, and whether `ddptrace export` wrote them of recordings."""
     reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True)
     header = next((row for row in reader if any(row)), None)
     if header is None:
@@ -62,10 +66,11 @@ def _from_text(text: str) -> list[Series]:
     found = _by_rank(rows, column, unit_ns, places, len(names))
     if not found:
         raise RunError(f"holds no step times below its header; {_HOW}")
-    return [
+    series = [
         Series(rank, list(times), {STEP: [*times.values()]})
         for rank, times in sorted(found.items())
     ]
+    return series, set(names) >= _OF_EXPORT
 
 
 def _time_column(names: Sequence[str]) -> tuple[int, int]:
@@ -139,6 +144,7 @@ def of_ranks(figures: RunFigures, ranks: Collection[int]) -> RunFigures:
     told = figures.fingerprint
     return replace(
         figures,
+        recorded=[one for one in figures.recorded if one.rank in ranks],
         timed=[one for one in figures.timed if one.rank in ranks],
         fingerprint=told | ({"ranks": sorted(ranks)} if "ranks" in told else {}),
     )
