@@ -67,7 +67,7 @@ def test_a_range_without_a_point_where_little_can_be_trusted(monkeypatch, tmp_pa
         (["--link", "0.5"], "a link of 0.5 times the bandwidth"),
         (["--compress", "fp16"], "half the bytes"),
         (["--compress", "bf16"], "half the bytes"),
-        (["--without-straggler"], "as fast as the median one"),
+        (["--without-straggler"], "as fast as the median of the others"),
         (["--free-communication"], "communication that takes no time"),
         (["--perfect-overlap"], "may begin with the step"),
     ],

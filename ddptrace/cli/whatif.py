@@ -24,7 +24,7 @@ def whatif(
         str | None, typer.Option(metavar="Nx", help="A link of N times the bandwidth, such as 2x.")
     ] = None,
     without_straggler: Annotated[
-        bool, typer.Option("--without-straggler", help="Every rank as fast as the median one.")
+        bool, typer.Option("--without-straggler", help="The straggler as fast as the others.")
     ] = False,
     compress: Annotated[
         str | None,

@@ -36,7 +36,7 @@ class Scenario:
         if self.is_compressed:
             yield "gradients sent with half the bytes (fp16), what packing them costs left out"
         if self.without_straggler:
-            yield "every rank as fast as the median one"
+            yield "the straggler as fast as the median of the others"
         if self.free_communication:
             yield "communication that takes no time"
         if self.perfect_overlap:
