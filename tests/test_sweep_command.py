@@ -127,7 +127,7 @@ def test_when_nothing_was_measured_the_code_is_2(ran, tmp_path):
     ("words", "sentence"),
     [
         (["-o", "nowhere"], "nowhere: no sweep is there"),
-        (["--predict-from", "x"], "--predict-from x: give a number above 0"),
+        (["--predict-from", "x"], "--predict-from x: give a number from"),
         (["--jobs", "x"], "argument --jobs: invalid int value: 'x'"),
         (["-o"], "argument -o/--output: expected one argument"),
     ],

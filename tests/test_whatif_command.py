@@ -86,17 +86,37 @@ def test_a_known_link_takes_the_place_of_the_fitted_one(monkeypatch, folder):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--bucket-cap-mb", "1,,2"], "--bucket-cap-mb : give a number above 0"),
-        (["--bucket-cap-mb", "-1"], "--bucket-cap-mb -1: give a number above 0"),
+        (
+            ["--bucket-cap-mb", "1,,2"],
+            "--bucket-cap-mb 1,,2: give a number from 0.000001 to 1000000000",
+        ),
+        (
+            ["--bucket-cap-mb", "-1"],
+            "--bucket-cap-mb -1: give a number from 0.000001 to 1000000000",
+        ),
         (["--bucket-cap-mb", ",".join(map(str, range(1, 1500)))], "too many"),
-        (["--link", "fast"], "--link fast: give a number above 0"),
+        (["--link", "fast"], "--link fast: give a number from 0.001 to 1000"),
+        (["--link", "x"], "--link x: give a number"),
+        (["--link", ""], "--link '': give a number"),
+        (["--link", "0.00099x"], "--link 0.00099x: give a number from 0.001 to 1000"),
+        (["--link", "1001x"], "--link 1001x: give a number from 0.001 to 1000"),
+        (["--bucket-cap-mb", "1e30"], "--bucket-cap-mb 1e30: give a number from"),
+        (["--bandwidth-gb-s", "1e-300"], "--bandwidth-gb-s 1e-300: give a number from"),
+        (["--alpha-us", "1e11"], "--alpha-us 1e11: give a number from 0 to 10000000"),
         (["--compress", "int8"], "--compress int8: give fp16 or bf16"),
-        (["--alpha-us", "-3"], "--alpha-us -3: give a number of 0 or more"),
-        (["--bandwidth-gb-s", "inf"], "--bandwidth-gb-s inf: give a number above 0"),
+        (["--alpha-us", "-3"], "--alpha-us -3: give a number from 0 to"),
+        (["--bandwidth-gb-s", "inf"], "--bandwidth-gb-s inf: give a number from 0.001 to 1000000"),
     ],
 )
 def test_bad_usage_is_one_line(monkeypatch, folder, options, words):
     assert words in refused(monkeypatch, "whatif", folder, *options)
+
+
+def test_the_worst_that_may_be_asked_for_is_answered(monkeypatch, folder):
+    options = ["--alpha-us", "1e7", "--bandwidth-gb-s", "0.001", "--link", "0.001x"]
+    for caps in ("1e-6", "1e9"):
+        assert "MiB" in command(monkeypatch, "whatif", folder, *options, "--bucket-cap-mb", caps)
+        assert predicted(monkeypatch, folder, *options, "--bucket-cap-mb", caps)
 
 
 def test_a_run_that_cannot_be_replayed_is_one_line(monkeypatch, tmp_path):

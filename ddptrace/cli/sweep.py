@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from ddptrace.cli.capture import become_recorder, run_recorder
-from ddptrace.cli.numbers import positive
+from ddptrace.cli.numbers import MIB, bounded
 from ddptrace.cli.progress import on_stderr
 from ddptrace.cli.terminal import stdout_destination, write
 from ddptrace.errors import RunError, UsageError
@@ -34,7 +34,7 @@ def sweep(context: typer.Context) -> None:
     ours, recorders = _parser().parse_known_args(words)
     predict_from = None
     if ours.predict_from is not None:
-        predict_from = positive("--predict-from", ours.predict_from)
+        predict_from = bounded("--predict-from", ours.predict_from, MIB)
     folder = Path(ours.output)
     code = 0
     if {"--help", "-h"} & {*recorders}:
