@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FOLDER = "ddptrace-sweep"
 NOTHING = 2
+INTERRUPTED = 130
 
 
 def sweep(context: typer.Context) -> None:
@@ -30,7 +31,15 @@ def sweep(context: typer.Context) -> None:
 
     What the sweep in a folder found is shown again without a command: ddptrace sweep -o DIR
     """
-    words, command = _around_dashes(context.args)
+    try:
+        code = _sweep(*_around_dashes(context.args))
+    except KeyboardInterrupt:  # while what is there is read
+        code = INTERRUPTED
+    raise typer.Exit(code)
+
+
+def _sweep(words: list[str], command: list[str]) -> int:
+    """Run and show what was asked for, and return the exit code."""
     ours, recorders = _parser().parse_known_args(words)
     predict_from = None
     if ours.predict_from is not None:
@@ -43,14 +52,14 @@ def sweep(context: typer.Context) -> None:
         before = _stamp(folder)
         code = run_recorder(["sweep", "-o", ours.output, *recorders, *command])
         if _stamp(folder) == before:
-            raise typer.Exit(code)  # refused, in words of the recorder's own
+            return code  # refused, in words of the recorder's own
     try:
         is_measured = _show(folder, predict_from, ours.json, ours.jobs)
     except RunError:
         if not code:
             raise
-        raise typer.Exit(code) from None  # the recorder has said why
-    raise typer.Exit(code or (0 if is_measured else NOTHING))
+        return code  # the recorder has said why
+    return code or (0 if is_measured else NOTHING)
 
 
 def _around_dashes(words: Sequence[str]) -> tuple[list[str], list[str]]:
