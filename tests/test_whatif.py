@@ -170,6 +170,18 @@ def test_a_replay_that_misses_the_recorded_step_is_trusted_less(misfit, trust, w
     assert [words in note for note in notes if "replay" in note] == ([True] if words else [])
 
 
+@pytest.mark.parametrize(("bandwidth_gb_s", "trust"), [(95, "medium"), (1, "low")])
+def test_a_line_that_is_given_and_not_of_the_recording_is_trusted_less(
+    bandwidth_gb_s, trust, tmp_path
+):
+    """It is 105 GB/s."""
+    run = recorded(PLAIN, tmp_path)
+    found = predict(run, CAPS, Scenario(bandwidth_gb_s=bandwidth_gb_s))
+    assert found.trust == trust
+    is_said = any("not those of the line that was given" in note for note in found.notes)
+    assert is_said == (trust == "low")
+
+
 def test_exposed_and_tail_are_those_of_the_step(tmp_path):
     """One bucket of 44 MiB behind all compute: nothing but it is exposed."""
     (one,) = predict(recorded(PLAIN, tmp_path), [100]).predictions

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from whatif_commands import command, refused
 from whatif_jobs import Job, write
+
+from ddptrace import load_run
+from ddptrace.outputs.predictions import headline
+from ddptrace.whatif.predict import predict
 
 PLAIN = Job([4, 4, 8, 2, 2, 16, 4, 4], [[0, 1, 2], [3, 4, 5], [6, 7]])
 
@@ -58,6 +63,29 @@ def test_a_range_without_a_point_where_little_can_be_trusted(monkeypatch, tmp_pa
     assert row[2] == "-"
     assert float(row[3]) < float(row[4])
     assert "trust: low" in text
+    # Nor is there one in the headline.
+    text = command(monkeypatch, "whatif", tmp_path, "--bucket-cap-mb", "8", "--alpha-us", "1e5")
+    assert re.search(r"bucket_cap_mb=8 may take [\d.]+ to [\d.]+ of|no cap is surely better", text)
+    assert "gains" not in text
+
+
+@pytest.mark.parametrize(
+    ("link", "word", "mark"), [("0.01x", "loses", "least loss"), ("100x", "gains", "best")]
+)
+def test_a_loss_is_called_one(monkeypatch, folder, link, word, mark):
+    text = command(monkeypatch, "whatif", folder, "--bucket-cap-mb", "8", "--link", link)
+    (said,) = re.findall(r"it (\w+) ([\d.]+) \(between ([\d.]+) and ([\d.]+)\) ms", text)
+    assert said[0] == word
+    assert float(said[2]) < float(said[1]) < float(said[3])
+    assert re.search(rf"^ +8 .*  {mark}$", text, re.MULTILINE)
+
+
+def test_a_gain_of_less_than_nothing_is_none(monkeypatch, folder):
+    """0.004 ms are 0.00."""
+    found = predict(load_run(folder), [100])
+    for gain_ns, said in ((-4_000, "gains 0.00 (between"), (-40_000, "loses 0.04 (between")):
+        best = replace(found.best, gain_ns=gain_ns, gain_low_ns=-90_000, gain_high_ns=60_000)
+        assert said in headline(replace(found, best=best, scenario=[]))
 
 
 @pytest.mark.parametrize(

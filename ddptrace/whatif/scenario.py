@@ -26,6 +26,11 @@ class Scenario:
     bandwidth_gb_s: float | None = None
 
     @property
+    def is_line_given(self) -> bool:
+        """Whether somebody gives what a collective costs."""
+        return self.alpha_ns is not None or self.bandwidth_gb_s is not None
+
+    @property
     def words(self) -> list[str]:
         """What is changed, in words."""
         return list(self._words())
