@@ -102,6 +102,20 @@ def test_the_page_needs_no_network(monkeypatch, tmp_path):
     assert not re.search(r"plotlyServerURL.{1,4}https?:", text)
 
 
+def test_the_page_is_the_same_each_time_with_the_rows_of_a_size_together(monkeypatch, tmp_path):
+    pages = [tmp_path / "a.html", tmp_path / "b.html"]
+    for page in pages:
+        command(monkeypatch, "simulate", *TABLE, "--html", page)
+    first, second = (page.read_bytes() for page in pages)
+    assert first == second
+    (rows,) = re.findall(r'"categoryarray":(\[.*?\])', first.decode())
+    named = [row.split(" MiB")[0] + row.split(":")[1] for row in json.loads(rows)]
+    assert named[:4] == ["5 compute", "5 buckets", "10 compute", "10 buckets"]
+    # A heading wraps on a narrow screen; the title of a chart is cut.
+    assert re.search(r"<h1[^>]*>80 MiB of gradients over 80.00 ms", first.decode())
+    assert 'name="viewport"' in first.decode()
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
