@@ -83,6 +83,15 @@ def test_after_a_run_that_failed_what_is_there_is_shown_with_its_code(ran, recor
     assert (code, "note: cap-1: exit code 7" in out) == (7, True)
 
 
+def test_the_cap_of_an_own_run_that_failed_is_not_known(ran, tmp_path):
+    Sweep(tmp_path / "s").run(None, problem="interrupted").run(1, steps(10))
+    out = ran("-o", "s")[1]
+    assert "- (yours)" in out
+    assert "several" not in out
+    Sweep(tmp_path / "s2").run(None, steps(10), asked=[1, 25]).run(1, steps(10))
+    assert "several (yours)" in ran("-o", "s2")[1]
+
+
 def test_what_the_recorder_refused_shows_no_earlier_sweep(ran, recorder, tmp_path):
     whole(tmp_path / "s")
     recorder(2)
