@@ -93,8 +93,8 @@ def test_a_gain_of_less_than_nothing_is_none(monkeypatch, folder):
     [
         (["--link", "2x"], "a link of 2 times the bandwidth"),
         (["--link", "0.5"], "a link of 0.5 times the bandwidth"),
-        (["--compress", "fp16"], "half the bytes"),
-        (["--compress", "bf16"], "half the bytes"),
+        (["--compress", "fp16"], "half the bytes (fp16)"),
+        (["--compress", "bf16"], "half the bytes (bf16)"),
         (["--without-straggler"], "as fast as the median of the others"),
         (["--free-communication"], "communication that takes no time"),
         (["--perfect-overlap"], "may begin with the step"),

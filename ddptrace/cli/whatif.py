@@ -70,6 +70,7 @@ def whatif(
     scenario = Scenario(
         link=times,
         is_compressed=compress is not None,
+        compression=compress or _COMPRESSIONS[0],
         without_straggler=without_straggler,
         free_communication=free_communication,
         perfect_overlap=perfect_overlap,
