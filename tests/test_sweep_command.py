@@ -137,7 +137,8 @@ def test_when_nothing_was_measured_the_code_is_2(ran, tmp_path):
     [
         (["-o", "nowhere"], "nowhere: no sweep is there"),
         (["--predict-from", "x"], "--predict-from x: give a number from"),
-        (["--jobs", "x"], "argument --jobs: invalid int value: 'x'"),
+        (["--jobs", "x"], "--jobs x: give a whole number of 1 or more"),
+        (["--jobs", "0"], "--jobs 0: give a whole number of 1 or more"),
         (["-o"], "argument -o/--output: expected one argument"),
     ],
 )

@@ -12,6 +12,7 @@ from ddptrace.errors import UsageError
 
 _MOST_SHOWN = 40
 _MOST_NUMBERS = 1000
+_MOST_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +69,12 @@ def numbers(option: str, text: str, bounds: Bounds) -> list[float]:
             f"{option}: {len(words)} numbers are too many; {_MOST_NUMBERS} is the most"
         )
     return list(dict.fromkeys(bounded(option, word, bounds, shown=word or text) for word in words))
+
+
+def processes(text: str) -> int:
+    """Return the number of processes to read with; UsageError, in one line, for any other text."""
+    number = int(text[:_MOST_DIGITS]) if text.isdecimal() else 0
+    if not number:
+        typed = text[:_MOST_SHOWN] or "''"
+        raise UsageError(f"--jobs {typed}: give a whole number of 1 or more")
+    return number

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from ddptrace.cli.capture import become_recorder, run_recorder
-from ddptrace.cli.numbers import MIB, bounded
+from ddptrace.cli.numbers import MIB, bounded, processes
 from ddptrace.cli.progress import on_stderr
 from ddptrace.cli.terminal import stdout_destination, write
 from ddptrace.errors import RunError, UsageError
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     found.add_argument("-o", "--output", default=FOLDER)
     found.add_argument("--json")
     found.add_argument("--predict-from")
-    found.add_argument("--jobs", type=int)
+    found.add_argument("--jobs", type=processes)
     return found
 
 
