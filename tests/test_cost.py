@@ -31,6 +31,12 @@ def test_a_line_gives_its_alpha_and_bandwidth():
     assert found.residual_ratio == pytest.approx(0, abs=1e-6)
 
 
+def test_residuals_are_those_of_the_line_that_is_given():
+    """60 µs + 40 µs a MB against 460 µs + 40: of 16 MB 700 µs instead of 1100."""
+    found = fit(samples(*on_line(60_000, 40_000))).with_line(460_000, None)
+    assert found.residual_ratio == pytest.approx(400 / 1100)
+
+
 def test_one_cold_transfer_does_not_turn_the_line():
     pairs = on_line(60_000, 40_000)
     pairs[-1] = (64 * MB, 90 * MB)

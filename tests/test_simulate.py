@@ -86,6 +86,13 @@ def test_the_text_has_the_table_and_a_timeline_of_each_size(monkeypatch):
     assert abs(line.count("1") - line.count("2")) <= 1
 
 
+def test_the_worst_that_may_be_asked_for_is_answered(monkeypatch):
+    words = ["--gradients-mib", "1e9", "--bucket-mib", "1e4,1e9", "--alpha-ms", "1e7"]
+    words += ["--backward-ms", "1e7", "--bandwidth-gb-s", "0.001"]
+    assert "best" in command(monkeypatch, "simulate", *words)
+    assert command(monkeypatch, "simulate", *words, "--json", "-")
+
+
 def test_the_page_needs_no_network(monkeypatch, tmp_path):
     page = tmp_path / "s.html"
     command(monkeypatch, "simulate", *TABLE, "--html", page)
@@ -95,17 +102,40 @@ def test_the_page_needs_no_network(monkeypatch, tmp_path):
     assert not re.search(r"plotlyServerURL.{1,4}https?:", text)
 
 
+def test_the_page_is_the_same_each_time_with_the_rows_of_a_size_together(monkeypatch, tmp_path):
+    pages = [tmp_path / "a.html", tmp_path / "b.html"]
+    for page in pages:
+        command(monkeypatch, "simulate", *TABLE, "--html", page)
+    first, second = (page.read_bytes() for page in pages)
+    assert first == second
+    (rows,) = re.findall(r'"categoryarray":(\[.*?\])', first.decode())
+    named = [row.split(" MiB")[0] + row.split(":")[1] for row in json.loads(rows)]
+    assert named[:4] == ["5 compute", "5 buckets", "10 compute", "10 buckets"]
+    # A heading wraps on a narrow screen; the title of a chart is cut.
+    assert re.search(r"<h1[^>]*>80 MiB of gradients over 80.00 ms", first.decode())
+    assert 'name="viewport"' in first.decode()
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--alpha-ms", "6"], "give the bandwidth by --bandwidth-mib-per-ms or --bandwidth-gb-s"),
-        ([*TABLE, "--alpha-us", "6"], "give the alpha by --alpha-ms or --alpha-us; both"),
-        ([*TABLE[:-1], "0"], "--bucket-mib 0: give a number above 0"),
-        ([*TABLE[:-1], "5,x"], "--bucket-mib x: give a number above 0"),
+        (
+            [*TABLE, "--alpha-us", "6"],
+            "give the alpha by --alpha-ms or --alpha-us; both were given",
+        ),
+        ([*TABLE[:-1], "0"], "--bucket-mib 0: give a number from 0.000001 to"),
+        ([*TABLE[:-1], "5,x"], "--bucket-mib x: give a number from 0.000001 to"),
         ([*TABLE[:-1], "nan"], "--bucket-mib nan"),
         ([*TABLE[:-1], "0.0001"], "makes 800000 buckets"),
         ([*TABLE, "--html", "-"], "--html needs a file"),
-        (["--gradients-mib", "-1", *TABLE[2:]], "--gradients-mib -1: give a number above 0"),
+        (["--alpha-ms", "0", "--bandwidth-mib-per-ms", "1e-308"], "1e-308: give a number from"),
+        (["--alpha-ms", "0", "--bandwidth-gb-s", "1e7"], "1e7: give a number from 0.001 to"),
+        ([*TABLE, "--backward-ms", "1e8"], "--backward-ms 1e8: give a number from 0 to 10000000"),
+        (
+            ["--gradients-mib", "-1", *TABLE[2:]],
+            "--gradients-mib -1: give a number from 0.000001 to",
+        ),
     ],
 )
 def test_bad_usage_is_one_line(monkeypatch, options, words):

@@ -83,6 +83,15 @@ def test_after_a_run_that_failed_what_is_there_is_shown_with_its_code(ran, recor
     assert (code, "note: cap-1: exit code 7" in out) == (7, True)
 
 
+def test_the_cap_of_an_own_run_that_failed_is_not_known(ran, tmp_path):
+    Sweep(tmp_path / "s").run(None, problem="interrupted").run(1, steps(10))
+    out = ran("-o", "s")[1]
+    assert "- (yours)" in out
+    assert "several" not in out
+    Sweep(tmp_path / "s2").run(None, steps(10), asked=[1, 25]).run(1, steps(10))
+    assert "several (yours)" in ran("-o", "s2")[1]
+
+
 def test_what_the_recorder_refused_shows_no_earlier_sweep(ran, recorder, tmp_path):
     whole(tmp_path / "s")
     recorder(2)
@@ -127,8 +136,9 @@ def test_when_nothing_was_measured_the_code_is_2(ran, tmp_path):
     ("words", "sentence"),
     [
         (["-o", "nowhere"], "nowhere: no sweep is there"),
-        (["--predict-from", "x"], "--predict-from x: give a number above 0"),
-        (["--jobs", "x"], "argument --jobs: invalid int value: 'x'"),
+        (["--predict-from", "x"], "--predict-from x: give a number from"),
+        (["--jobs", "x"], "--jobs x: give a whole number of 1 or more"),
+        (["--jobs", "0"], "--jobs 0: give a whole number of 1 or more"),
         (["-o"], "argument -o/--output: expected one argument"),
     ],
 )

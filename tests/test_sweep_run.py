@@ -127,9 +127,11 @@ def test_keep_going_runs_the_others_and_returns_the_first_code(jobs):
     assert jobs.made == ["own", "cap-1", "cap-2", "cap-3"]
 
 
-@pytest.mark.parametrize(("code", "returned"), [(1, 1), (0, 130)])
-def test_an_interrupt_stops_it_even_when_it_is_to_keep_going(jobs, code, returned):
-    jobs.ends["cap-1"] = Ended(code, interrupted=True)
+@pytest.mark.parametrize("code", [0, 1, 137])
+@pytest.mark.parametrize(("by", "returned"), [(2, 130), (15, 143)])
+def test_an_interrupt_stops_it_even_when_it_is_to_keep_going(jobs, code, by, returned):
+    """Also when torchrun has made 1 of it, as of a failure."""
+    jobs.ends["cap-1"] = Ended(code, interrupted=True, by=by)
     assert jobs.sweep("--bucket-cap-mb", "1,2", "--keep-going") == returned
     assert jobs.made == ["own", "cap-1"]
     assert jobs.told["runs"][1]["problem"] == "interrupted"

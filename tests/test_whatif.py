@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from whatif_jobs import GRADIENT, MIB, Job, record, recorded, step_of, write
+from whatif_jobs import GRADIENT, LOOP, MIB, Job, record, recorded, step_of, write
 
 from ddptrace import analyze, load_run
 from ddptrace.errors import RunError
@@ -118,8 +118,9 @@ def test_numbers_of_two_bytes_are_not_made_smaller(tmp_path):
     assert predict(run, [8]).resolution != "parameters"  # of an unknown type no size is known
 
 
-def test_without_the_straggler_ranks_come_with_the_median_one(tmp_path):
-    job = replace(PLAIN, ranks=4, late={"3": 180})
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_without_the_straggler_it_comes_with_the_median_of_the_others(ranks, tmp_path):
+    job = replace(PLAIN, ranks=ranks, late={str(ranks - 1): 180})
     found = predict(recorded(job, tmp_path), [8], Scenario(without_straggler=True))
     assert steps(found)[8] == pytest.approx(step_of(with_cap(replace(job, late={}), 8)), abs=5)
 
@@ -167,6 +168,18 @@ def test_a_replay_that_misses_the_recorded_step_is_trusted_less(misfit, trust, w
     found, notes = judged(grounds, [])
     assert found == trust
     assert [words in note for note in notes if "replay" in note] == ([True] if words else [])
+
+
+@pytest.mark.parametrize(("bandwidth_gb_s", "trust"), [(95, "medium"), (1, "low")])
+def test_a_line_that_is_given_and_not_of_the_recording_is_trusted_less(
+    bandwidth_gb_s, trust, tmp_path
+):
+    """It is 105 GB/s."""
+    run = recorded(PLAIN, tmp_path)
+    found = predict(run, CAPS, Scenario(bandwidth_gb_s=bandwidth_gb_s))
+    assert found.trust == trust
+    is_said = any("not those of the line that was given" in note for note in found.notes)
+    assert is_said == (trust == "low")
 
 
 def test_exposed_and_tail_are_those_of_the_step(tmp_path):
@@ -366,9 +379,16 @@ def test_a_job_that_cannot_be_replayed_is_refused_with_the_reason(job, words, tm
         predict(recorded(job, tmp_path))
 
 
-def test_buckets_on_the_stream_of_compute_overlap_with_nothing(tmp_path):
+@pytest.mark.parametrize("is_autograd_told", [True, False])
+def test_buckets_on_the_stream_of_compute_overlap_with_nothing(is_autograd_told, tmp_path):
     for rank in (0, 1):
         kineto = record(PLAIN, rank)
+        if not is_autograd_told:
+            told = ("user_annotation", "cuda_runtime", "kernel", "ac2g")
+            kineto.events = [event for event in kineto.events if event["cat"] in told]
+            for event in kineto.events:
+                if event["cat"] == "cuda_runtime":
+                    event["tid"] = LOOP
         for event in kineto.events:
             if event["cat"] == "kernel":
                 event["args"]["stream"] = event["tid"] = 7

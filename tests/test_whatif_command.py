@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from whatif_commands import command, refused
 from whatif_jobs import Job, write
+
+from ddptrace import load_run
+from ddptrace.outputs.predictions import headline
+from ddptrace.whatif.predict import predict
 
 PLAIN = Job([4, 4, 8, 2, 2, 16, 4, 4], [[0, 1, 2], [3, 4, 5], [6, 7]])
 
@@ -58,6 +63,29 @@ def test_a_range_without_a_point_where_little_can_be_trusted(monkeypatch, tmp_pa
     assert row[2] == "-"
     assert float(row[3]) < float(row[4])
     assert "trust: low" in text
+    # Nor is there one in the headline.
+    text = command(monkeypatch, "whatif", tmp_path, "--bucket-cap-mb", "8", "--alpha-us", "1e5")
+    assert re.search(r"bucket_cap_mb=8 may take [\d.]+ to [\d.]+ of|no cap is surely better", text)
+    assert "gains" not in text
+
+
+@pytest.mark.parametrize(
+    ("link", "word", "mark"), [("0.01x", "loses", "least loss"), ("100x", "gains", "best")]
+)
+def test_a_loss_is_called_one(monkeypatch, folder, link, word, mark):
+    text = command(monkeypatch, "whatif", folder, "--bucket-cap-mb", "8", "--link", link)
+    (said,) = re.findall(r"it (\w+) ([\d.]+) \(between ([\d.]+) and ([\d.]+)\) ms", text)
+    assert said[0] == word
+    assert float(said[2]) < float(said[1]) < float(said[3])
+    assert re.search(rf"^ +8 .*  {mark}$", text, re.MULTILINE)
+
+
+def test_a_gain_of_less_than_nothing_is_none(monkeypatch, folder):
+    """0.004 ms are 0.00."""
+    found = predict(load_run(folder), [100])
+    for gain_ns, said in ((-4_000, "gains 0.00 (between"), (-40_000, "loses 0.04 (between")):
+        best = replace(found.best, gain_ns=gain_ns, gain_low_ns=-90_000, gain_high_ns=60_000)
+        assert said in headline(replace(found, best=best, scenario=[]))
 
 
 @pytest.mark.parametrize(
@@ -65,9 +93,9 @@ def test_a_range_without_a_point_where_little_can_be_trusted(monkeypatch, tmp_pa
     [
         (["--link", "2x"], "a link of 2 times the bandwidth"),
         (["--link", "0.5"], "a link of 0.5 times the bandwidth"),
-        (["--compress", "fp16"], "half the bytes"),
-        (["--compress", "bf16"], "half the bytes"),
-        (["--without-straggler"], "as fast as the median one"),
+        (["--compress", "fp16"], "half the bytes (fp16)"),
+        (["--compress", "bf16"], "half the bytes (bf16)"),
+        (["--without-straggler"], "as fast as the median of the others"),
         (["--free-communication"], "communication that takes no time"),
         (["--perfect-overlap"], "may begin with the step"),
     ],
@@ -86,17 +114,40 @@ def test_a_known_link_takes_the_place_of_the_fitted_one(monkeypatch, folder):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--bucket-cap-mb", "1,,2"], "--bucket-cap-mb : give a number above 0"),
-        (["--bucket-cap-mb", "-1"], "--bucket-cap-mb -1: give a number above 0"),
+        (
+            ["--bucket-cap-mb", "1,,2"],
+            "--bucket-cap-mb 1,,2: give a number from 0.000001 to 1000000000",
+        ),
+        (
+            ["--bucket-cap-mb", "-1"],
+            "--bucket-cap-mb -1: give a number from 0.000001 to 1000000000",
+        ),
         (["--bucket-cap-mb", ",".join(map(str, range(1, 1500)))], "too many"),
-        (["--link", "fast"], "--link fast: give a number above 0"),
+        (["--link", "fast"], "--link fast: give a number from 0.001 to 1000"),
+        (["--link", "x"], "--link x: give a number"),
+        (["--link", ""], "--link '': give a number"),
+        (["--link", "0.00099x"], "--link 0.00099x: give a number from 0.001 to 1000"),
+        (["--link", "1001x"], "--link 1001x: give a number from 0.001 to 1000"),
+        (["--bucket-cap-mb", "1e30"], "--bucket-cap-mb 1e30: give a number from"),
+        (["--bandwidth-gb-s", "1e-300"], "--bandwidth-gb-s 1e-300: give a number from"),
+        (["--alpha-us", "1e11"], "--alpha-us 1e11: give a number from 0 to 10000000"),
+        (["--jobs", "0"], "--jobs 0: give a whole number of 1 or more"),
+        (["--jobs", "-1"], "--jobs -1: give a whole number of 1 or more"),
+        (["--jobs", "two"], "--jobs two: give a whole number of 1 or more"),
         (["--compress", "int8"], "--compress int8: give fp16 or bf16"),
-        (["--alpha-us", "-3"], "--alpha-us -3: give a number of 0 or more"),
-        (["--bandwidth-gb-s", "inf"], "--bandwidth-gb-s inf: give a number above 0"),
+        (["--alpha-us", "-3"], "--alpha-us -3: give a number from 0 to"),
+        (["--bandwidth-gb-s", "inf"], "--bandwidth-gb-s inf: give a number from 0.001 to 1000000"),
     ],
 )
 def test_bad_usage_is_one_line(monkeypatch, folder, options, words):
     assert words in refused(monkeypatch, "whatif", folder, *options)
+
+
+def test_the_worst_that_may_be_asked_for_is_answered(monkeypatch, folder):
+    options = ["--alpha-us", "1e7", "--bandwidth-gb-s", "0.001", "--link", "0.001x"]
+    for caps in ("1e-6", "1e9"):
+        assert "MiB" in command(monkeypatch, "whatif", folder, *options, "--bucket-cap-mb", caps)
+        assert predicted(monkeypatch, folder, *options, "--bucket-cap-mb", caps)
 
 
 def test_a_run_that_cannot_be_replayed_is_one_line(monkeypatch, tmp_path):

@@ -25,6 +25,8 @@ def main(words: list[str]) -> int:
     except CaptureError as error:
         say(error)
         return 2
+    except KeyboardInterrupt:  # while no job runs
+        return 130
 
 
 if __name__ == "__main__":

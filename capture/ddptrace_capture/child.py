@@ -31,11 +31,12 @@ def environment(options: Options, inherited: Mapping[str, str]) -> dict[str, str
 class Ended:
     """How a command ended: its exit code, 128 + N when signal N ended it.
 
-    `interrupted` says that somebody meant to end it meanwhile.
+    `interrupted` says that somebody meant to end it meanwhile, `by` with which signal.
     """
 
     code: int
     interrupted: bool = False
+    by: int = signal.SIGINT
 
 
 def run(command: Sequence[str], variables: Mapping[str, str], *, is_nsys: bool = False) -> Ended:
@@ -67,7 +68,8 @@ def run(command: Sequence[str], variables: Mapping[str, str], *, is_nsys: bool =
     ending = [number for number in got if signal.Signals(number).name in _ENDING]
     if is_nsys and code == 0 and got:
         code = 128 + got[-1]
-    return Ended(128 - code if code < 0 else code, interrupted=bool(ending))
+    by = ending[0] if ending else signal.SIGINT
+    return Ended(128 - code if code < 0 else code, interrupted=bool(ending), by=by)
 
 
 def _at_terminal() -> bool:

@@ -86,9 +86,11 @@ def _run(request: SweepRequest, state: State, planned: Planned) -> child.Ended:
     state.note(planned, started_ns, ended.code, problem)
     if problem is not None:
         say(f"sweep: {planned}: {problem}")
+    if ended.interrupted:  # torchrun ends with 1 then, as after a failure
+        return replace(ended, code=128 + ended.by)
     if ended.code or problem is None:
         return ended
-    return replace(ended, code=INTERRUPTED if ended.interrupted else launch.NOTHING_RECORDED)
+    return replace(ended, code=launch.NOTHING_RECORDED)
 
 
 def _problem(options: Options, ended: child.Ended) -> str | None:

@@ -46,7 +46,10 @@ def become_recorder(words: list[str]) -> None:
 
 
 def run_recorder(words: Sequence[str]) -> int:
-    """Run the recorder with all output of its jobs on stderr, and return its exit code."""
+    """Run the recorder with all output of its jobs on stderr, and return its exit code.
+
+    It is 128 + N when signal N ended it.
+    """
     sys.stdout.flush()
     recorder = subprocess.Popen(_recorder(words), stdout=_STDERR)
 
@@ -58,10 +61,11 @@ def run_recorder(words: Sequence[str]) -> int:
     numbers = [getattr(signal, name) for name in _PASSED_ON if hasattr(signal, name)]
     before = {number: signal.signal(number, pass_on) for number in numbers}
     try:
-        return recorder.wait()
+        code = recorder.wait()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    return 128 - code if code < 0 else code
 
 
 def _at_terminal() -> bool:

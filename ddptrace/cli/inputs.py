@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from ddptrace.cli.chosen import rank_list
+from ddptrace.cli.numbers import processes
 from ddptrace.cli.progress import on_stderr
 
 if TYPE_CHECKING:
@@ -36,7 +37,10 @@ Partial: TypeAlias = Annotated[
     bool, typer.Option("--partial", help="Exit with 0 although a rank could not be read whole.")
 ]
 Jobs: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, help="Processes to read with (default: one a core).")
+    int | None,
+    typer.Option(
+        parser=processes, metavar="N", help="Processes to read with (default: one a core)."
+    ),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 import typer
@@ -10,8 +11,25 @@ import typer
 from ddptrace.errors import UsageError
 
 _MOST_SHOWN = 40
-_MOST = 1e12
 _MOST_NUMBERS = 1000
+_MOST_DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The least and the most that a number may be: beyond, no job is, and arithmetic overflows."""
+
+    least: float
+    most: float
+
+
+MIB = Bounds(1e-6, 1e9)
+"""Sizes of buckets, and of all gradients."""
+BANDWIDTH = Bounds(1e-3, 1e6)
+"""In GB/s, and in MiB/ms."""
+TIMES = Bounds(1e-3, 1e3)
+MS = Bounds(0, 1e7)
+US = Bounds(0, 1e7)
 
 AlphaUs: TypeAlias = Annotated[
     str | None,
@@ -23,23 +41,40 @@ BandwidthGbS: TypeAlias = Annotated[
 ]
 
 
-def positive(option: str, text: str, *, or_zero: bool = False) -> float:
-    """Return a number above 0, or 0 itself where that is allowed; UsageError for any other text."""
-    wanted = "a number of 0 or more" if or_zero else "a number above 0"
+def bounded(option: str, text: str, bounds: Bounds, *, shown: str | None = None) -> float:
+    """Return the number in a text; UsageError, with the bounds, for any outside them or no number.
+
+    `shown` is what was typed, where the text is only a part of that.
+    """
     try:
         number = float(text)
     except ValueError:
         number = math.nan
-    if math.isnan(number) or number > _MOST or number < 0 or (number == 0 and not or_zero):
-        raise UsageError(f"{option} {text[:_MOST_SHOWN]}: give {wanted}")
+    if not bounds.least <= number <= bounds.most:  # nor is nan
+        typed = (text if shown is None else shown)[:_MOST_SHOWN] or "''"
+        wanted = f"a number from {_plain(bounds.least)} to {_plain(bounds.most)}"
+        raise UsageError(f"{option} {typed}: give {wanted}")
     return number
 
 
-def numbers(option: str, text: str) -> list[float]:
+def _plain(number: float) -> str:
+    return f"{number:f}".rstrip("0").rstrip(".") if number < 1 else f"{number:.0f}"
+
+
+def numbers(option: str, text: str, bounds: Bounds) -> list[float]:
     """Return the numbers of a list such as 1,25,100, each of them once."""
     words = [word.strip() for word in text.split(",")]
     if len(words) > _MOST_NUMBERS:
         raise UsageError(
             f"{option}: {len(words)} numbers are too many; {_MOST_NUMBERS} is the most"
         )
-    return list(dict.fromkeys(positive(option, word) for word in words))
+    return list(dict.fromkeys(bounded(option, word, bounds, shown=word or text) for word in words))
+
+
+def processes(text: str) -> int:
+    """Return the number of processes to read with; UsageError, in one line, for any other text."""
+    number = int(text[:_MOST_DIGITS]) if text.isdecimal() else 0
+    if not number:
+        typed = text[:_MOST_SHOWN] or "''"
+        raise UsageError(f"--jobs {typed}: give a whole number of 1 or more")
+    return number

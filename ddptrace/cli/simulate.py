@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
-from ddptrace.cli.numbers import AlphaUs, BandwidthGbS, numbers, positive
+from ddptrace.cli import numbers as told
+from ddptrace.cli.numbers import AlphaUs, BandwidthGbS, Bounds
 from ddptrace.cli.terminal import stdout_destination, write
 from ddptrace.errors import UsageError
 
@@ -49,20 +50,21 @@ def simulate(
 
     if str(html) == "-":
         raise UsageError("--html needs a file; only --json can go to standard output")
-    alpha_ns = _one("alpha", ("--alpha-ms", alpha_ms, 1e6), ("--alpha-us", alpha_us, 1e3), 0)
+    alpha_ns = _one(
+        "alpha", ("--alpha-ms", alpha_ms, 1e6, told.MS), ("--alpha-us", alpha_us, 1e3, told.US)
+    )
     bandwidth = _one(
         "bandwidth",
-        ("--bandwidth-mib-per-ms", bandwidth_mib_per_ms, MIB / 1e6),
-        ("--bandwidth-gb-s", bandwidth_gb_s, 1.0),
-        None,
+        ("--bandwidth-mib-per-ms", bandwidth_mib_per_ms, MIB / 1e6, told.BANDWIDTH),
+        ("--bandwidth-gb-s", bandwidth_gb_s, 1.0, told.BANDWIDTH),
     )
     plan = Plan(
-        gradients_bytes=positive("--gradients-mib", gradients_mib) * MIB,
-        backward_ns=positive("--backward-ms", backward_ms, or_zero=True) * 1e6,
+        gradients_bytes=told.bounded("--gradients-mib", gradients_mib, told.MIB) * MIB,
+        backward_ns=told.bounded("--backward-ms", backward_ms, told.MS) * 1e6,
         alpha_ns=alpha_ns,
         bandwidth_gb_s=bandwidth,
     )
-    found = simulated(plan, numbers("--bucket-mib", bucket_mib))
+    found = simulated(plan, told.numbers("--bucket-mib", bucket_mib, told.MIB))
     if json is not None:
         write(json, to_json(found))
     if html is not None:
@@ -71,16 +73,19 @@ def simulate(
         write("-", render(found, stdout_destination()))
 
 
-def _one(
-    what: str,
-    one: tuple[str, str | None, float],
-    other: tuple[str, str | None, float],
-    least: float | None,
-) -> float:
+_Option: TypeAlias = tuple[str, str | None, float, Bounds]
+"""Its name, what was typed, the factor to the unit wanted, and what it may be."""
+
+
+def _one(what: str, one: _Option, other: _Option) -> float:
     """Return the one of two options that was given, in the unit that both become."""
-    given = [(name, text, factor) for name, text, factor in (one, other) if text is not None]
+    given = [
+        (name, text, factor, bounds)
+        for name, text, factor, bounds in (one, other)
+        if text is not None
+    ]
     if len(given) != 1:
-        which = "both" if given else "neither"
-        raise UsageError(f"give the {what} by {one[0]} or {other[0]}; {which} was given")
-    name, text, factor = given[0]
-    return positive(name, str(text), or_zero=least is not None) * factor
+        which = "both were given" if given else "neither was given"
+        raise UsageError(f"give the {what} by {one[0]} or {other[0]}; {which}")
+    name, text, factor, bounds = given[0]
+    return told.bounded(name, text, bounds) * factor

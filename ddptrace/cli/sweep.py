@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from ddptrace.cli.capture import become_recorder, run_recorder
-from ddptrace.cli.numbers import positive
+from ddptrace.cli.numbers import MIB, bounded, processes
 from ddptrace.cli.progress import on_stderr
 from ddptrace.cli.terminal import stdout_destination, write
 from ddptrace.errors import RunError, UsageError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FOLDER = "ddptrace-sweep"
 NOTHING = 2
+INTERRUPTED = 130
 
 
 def sweep(context: typer.Context) -> None:
@@ -30,11 +31,19 @@ def sweep(context: typer.Context) -> None:
 
     What the sweep in a folder found is shown again without a command: ddptrace sweep -o DIR
     """
-    words, command = _around_dashes(context.args)
+    try:
+        code = _sweep(*_around_dashes(context.args))
+    except KeyboardInterrupt:  # while what is there is read
+        code = INTERRUPTED
+    raise typer.Exit(code)
+
+
+def _sweep(words: list[str], command: list[str]) -> int:
+    """Run and show what was asked for, and return the exit code."""
     ours, recorders = _parser().parse_known_args(words)
     predict_from = None
     if ours.predict_from is not None:
-        predict_from = positive("--predict-from", ours.predict_from)
+        predict_from = bounded("--predict-from", ours.predict_from, MIB)
     folder = Path(ours.output)
     code = 0
     if {"--help", "-h"} & {*recorders}:
@@ -43,14 +52,14 @@ def sweep(context: typer.Context) -> None:
         before = _stamp(folder)
         code = run_recorder(["sweep", "-o", ours.output, *recorders, *command])
         if _stamp(folder) == before:
-            raise typer.Exit(code)  # refused, in words of the recorder's own
+            return code  # refused, in words of the recorder's own
     try:
         is_measured = _show(folder, predict_from, ours.json, ours.jobs)
     except RunError:
         if not code:
             raise
-        raise typer.Exit(code) from None  # the recorder has said why
-    raise typer.Exit(code or (0 if is_measured else NOTHING))
+        return code  # the recorder has said why
+    return code or (0 if is_measured else NOTHING)
 
 
 def _around_dashes(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -69,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     found.add_argument("-o", "--output", default=FOLDER)
     found.add_argument("--json")
     found.add_argument("--predict-from")
-    found.add_argument("--jobs", type=int)
+    found.add_argument("--jobs", type=processes)
     return found
 
 

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from ddptrace.cli import numbers as told
 from ddptrace.cli.inputs import CommKernel, Jobs, Ranks, Runs, StepRange, read
-from ddptrace.cli.numbers import AlphaUs, BandwidthGbS, numbers, positive
+from ddptrace.cli.numbers import AlphaUs, BandwidthGbS
 from ddptrace.cli.terminal import stdout_destination, write
 from ddptrace.errors import UsageError
 
@@ -24,7 +25,7 @@ def whatif(
         str | None, typer.Option(metavar="Nx", help="A link of N times the bandwidth, such as 2x.")
     ] = None,
     without_straggler: Annotated[
-        bool, typer.Option("--without-straggler", help="Every rank as fast as the median one.")
+        bool, typer.Option("--without-straggler", help="The straggler as fast as the others.")
     ] = False,
     compress: Annotated[
         str | None,
@@ -52,10 +53,14 @@ def whatif(
     reasons not to trust it. Exit codes: 0 fine, 2 bad input, or a run whose steps cannot be
     replayed.
     """
-    caps = None if bucket_cap_mb is None else numbers("--bucket-cap-mb", bucket_cap_mb)
+    caps = (
+        None if bucket_cap_mb is None else told.numbers("--bucket-cap-mb", bucket_cap_mb, told.MIB)
+    )
     if compress is not None and compress not in _COMPRESSIONS:
         raise UsageError(f"--compress {compress[:40]}: give {' or '.join(_COMPRESSIONS)}")
-    times = 1.0 if link is None else positive("--link", link.removesuffix("x"))
+    times = 1.0
+    if link is not None:
+        times = told.bounded("--link", link.removesuffix("x"), told.TIMES, shown=link)
 
     from ddptrace.outputs.whatif import render
     from ddptrace.whatif.document import to_json
@@ -65,13 +70,14 @@ def whatif(
     scenario = Scenario(
         link=times,
         is_compressed=compress is not None,
+        compression=compress or _COMPRESSIONS[0],
         without_straggler=without_straggler,
         free_communication=free_communication,
         perfect_overlap=perfect_overlap,
-        alpha_ns=None if alpha_us is None else positive("--alpha-us", alpha_us, or_zero=True) * 1e3,
+        alpha_ns=None if alpha_us is None else told.bounded("--alpha-us", alpha_us, told.US) * 1e3,
         bandwidth_gb_s=None
         if bandwidth_gb_s is None
-        else positive("--bandwidth-gb-s", bandwidth_gb_s),
+        else told.bounded("--bandwidth-gb-s", bandwidth_gb_s, told.BANDWIDTH),
     )
     found = predict(read(runs, ranks, comm_kernel, step_range, jobs), caps, scenario)
     if json is not None:

@@ -61,27 +61,43 @@ def _fitted(model: Model) -> str:
 
 
 def headline(found: WhatIf) -> str:
-    """Return which cap is best and what it gains, or that none surely gains anything."""
+    """Return which cap is best and what it gains or loses, or that none surely gains anything.
+
+    Where little can be trusted it has a range, and no point in it.
+    """
     best, changed = found.best, f"with {' and '.join(found.scenario)}: " if found.scenario else ""
-    gain = best.gain_ns / found.measured_step_ns
+    cap, now, trust = f"bucket_cap_mb={best.bucket_cap_mb:g}", found.measured_step_ns, found.trust
     if best.bucket_cap_mb == found.recorded_cap_mb and not found.scenario:
-        return (
-            f"no better cap than what is there: bucket_cap_mb={best.bucket_cap_mb:g}, "
-            f"{ms(found.measured_step_ns)} ms a step"
-        )
+        return f"no better cap than what is there: {cap}, {ms(now)} ms a step"
     if best.gain_low_ns <= 0 and not found.scenario:
-        return (
-            f"no cap is surely better than what is there ({ms(found.measured_step_ns)} ms a step): "
-            f"bucket_cap_mb={best.bucket_cap_mb:g} gains {_gain(best)} ms"
-        )
+        said = f"no cap is surely better than what is there ({ms(now)} ms a step)"
+        return said if trust == "low" else f"{said}: {cap} {_gain(best)} ms"
+    if trust == "low":
+        return f"{changed}{cap} may take {_range(found)} of {ms(now)} ms a step; trust is low"
+    ratio = abs(best.gain_ns) / now
     return (
-        f"{changed}bucket_cap_mb={best.bucket_cap_mb:g} takes {ms(best.step_ns)} of "
-        f"{ms(found.measured_step_ns)} ms a step: it gains {_gain(best)} ms ({100 * gain:.1f} %)"
+        f"{changed}{cap} takes {ms(best.step_ns)} of {ms(now)} ms a step: it {_gain(best)} ms "
+        f"({100 * ratio:.1f} %)"
     )
 
 
+def is_loss(best: Best) -> bool:
+    """Tell whether even the best cap makes the step longer, as far as figures show it."""
+    return round(best.gain_ns / 1e6, 2) < 0
+
+
 def _gain(best: Best) -> str:
-    return f"{ms(best.gain_ns)} (between {ms(best.gain_low_ns)} and {ms(best.gain_high_ns)})"
+    if is_loss(best):
+        low, high = ms(-best.gain_high_ns), ms(-best.gain_low_ns)
+        return f"loses {ms(-best.gain_ns)} (between {low} and {high})"
+    low, high = ms(best.gain_low_ns), ms(best.gain_high_ns)
+    return f"gains {ms(max(best.gain_ns, 0))} (between {low} and {high})"
+
+
+def _range(found: WhatIf) -> str:
+    cap = found.best.bucket_cap_mb
+    (one,) = [each for each in found.predictions if each.bucket_cap_mb == cap]
+    return f"{ms(one.low_ns)} to {ms(one.high_ns)}"
 
 
 def trust_line(found: WhatIf) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from html import escape
 from typing import Any
 
 from rich.text import Text
@@ -85,20 +86,54 @@ def page(found: Simulation) -> str:
     from plotly import graph_objects, io  # imported at its first use: it is slow
 
     figure = graph_objects.Figure(_bars(found))
+    rows = [f"{_name(one)}: {what}" for one in found.predictions for what in ("compute", "buckets")]
     figure.update_layout(
-        title=f"{said(found)}",
         barmode="overlay",
         height=180 + 90 * len(found.predictions),
         xaxis={"title": "ms from the start of backward", "rangemode": "tozero"},
-        yaxis={"autorange": "reversed", "automargin": True, "type": "category"},
+        yaxis={
+            "autorange": "reversed",
+            "automargin": True,
+            "type": "category",
+            "categoryorder": "array",
+            "categoryarray": rows,
+        },
         legend={"orientation": "h"},
+        margin={"t": 20, "r": 10},
     )
-    text: str = io.to_html(figure, full_html=True, include_plotlyjs=True, config=_OFFLINE)
-    return text
+    chart: str = io.to_html(
+        figure,
+        full_html=False,
+        include_plotlyjs=True,
+        config=_OFFLINE,
+        div_id="simulation",  # else a random one, and two pages of one plan would differ
+    )
+    return _PAGE.format(said=escape(said(found)), chart=chart)
+
+
+# The sentence is text of the page, which wraps on a narrow screen; a chart's title is cut there.
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>ddptrace simulate</title>
+</head>
+<body style="font-family: sans-serif">
+<h1 style="font-size: 1.1rem">{said}</h1>
+{chart}
+</body>
+</html>
+"""
 
 
 # Without these, plotly offers to upload the chart.
-_OFFLINE = {"displaylogo": False, "showSendToCloud": False, "plotlyServerURL": ""}
+_OFFLINE = {
+    "responsive": True,
+    "displaylogo": False,
+    "showSendToCloud": False,
+    "plotlyServerURL": "",
+}
 
 
 def _bars(found: Simulation) -> list[dict[str, Any]]:

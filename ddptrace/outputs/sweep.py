@@ -97,7 +97,10 @@ def _cells(one: Configuration) -> Iterator[str]:
 
 
 def _cap(one: Configuration) -> str:
-    cap = "several" if one.bucket_cap_mb is None else f"{one.bucket_cap_mb:g}"
+    if one.bucket_cap_mb is not None:
+        cap = f"{one.bucket_cap_mb:g}"
+    else:  # of a run that failed nothing tells the cap
+        cap = "several" if isinstance(one.asked_mb, list) else UNKNOWN
     return f"{cap} (yours)" if one.is_own else cap
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ddptrace.outputs.figures import ms
-from ddptrace.outputs.predictions import bounds, grounds, headline, trust_line
+from ddptrace.outputs.predictions import bounds, grounds, headline, is_loss, trust_line
 from ddptrace.outputs.terminal import Destination, empty_table, print_fitting
 from ddptrace.whatif.document import Prediction, WhatIf
 
@@ -44,10 +44,11 @@ def _print_table(console: Console, found: WhatIf) -> None:
     for title in ("cap MiB", "buckets", "step", "from", "to", "exposed", "tail"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
+    mark = "least loss" if is_loss(found.best) else "best"
     rows = [(one, _cells(found, one)) for one in found.predictions]
     for one, cells in rows:
         is_best = one.bucket_cap_mb == found.best.bucket_cap_mb
-        table.add_row(*cells, "best" if is_best else "", style="bold" if is_best else None)
+        table.add_row(*cells, mark if is_best else "", style="bold" if is_best else None)
     print_fitting(console, table, [Text(_stacked(cells)) for _, cells in rows])
 
 

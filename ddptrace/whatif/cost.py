@@ -93,7 +93,8 @@ class Fit:
 
     `contention` is how many times longer a transfer takes beside compute; the curve is of those
     alone. `is_assumed` says that one size tells no fixed cost, so that it was assumed.
-    `residual_ratio` is the median of how far off the transfers are.
+    `size` and `alone_ns` are the transfers, as they would be alone, `residual_ratio` the median of
+    how far they are off the curve.
     """
 
     curve: Curve
@@ -104,6 +105,8 @@ class Fit:
     sizes: int
     smallest_bytes: int
     largest_bytes: int
+    size: IntArray
+    alone_ns: Floats
     residual_ratio: float
 
     def bounds(self, size_bytes: float) -> tuple[float, float]:
@@ -129,7 +132,8 @@ class Fit:
         """Return the fit with a fixed cost or a bandwidth that somebody knows better."""
         known = self.is_assumed and alpha_ns is None
         found = self._each(lambda curve: curve.with_line(alpha_ns, bandwidth_gb_s))
-        return replace(found, is_assumed=known)
+        off = _residual_ratio(found.curve, self.size, self.alone_ns)
+        return replace(found, is_assumed=known, residual_ratio=off)
 
     def _each(self, change: Callable[[Curve], Curve]) -> Fit:
         return replace(self, curve=change(self.curve), others=tuple(map(change, self.others)))
@@ -158,7 +162,6 @@ def fit(samples: Samples, alpha_ns: float | None = None) -> Fit:
             rows = chooser.integers(0, size.size, size.size)
             again = _curve(size[rows], alone[rows])
             others += [] if again is None else [again]
-    off = np.abs(alone / np.array([max(curve(each), 1.0) for each in size]) - 1)
     return Fit(
         curve=curve,
         others=(curve, *others),
@@ -168,8 +171,15 @@ def fit(samples: Samples, alpha_ns: float | None = None) -> Fit:
         sizes=int(np.unique(samples.size_bytes).size),
         smallest_bytes=int(samples.size_bytes.min()),
         largest_bytes=int(samples.size_bytes.max()),
-        residual_ratio=float(np.median(off)),
+        size=size,
+        alone_ns=alone,
+        residual_ratio=_residual_ratio(curve, size, alone),
     )
+
+
+def _residual_ratio(curve: Curve, size: IntArray, alone_ns: Floats) -> float:
+    expected = np.array([max(curve(each), 1.0) for each in size.tolist()])
+    return float(np.median(np.abs(alone_ns / expected - 1)))
 
 
 def _grouped(size_bytes: IntArray) -> IntArray:

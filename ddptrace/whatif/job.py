@@ -185,6 +185,8 @@ def _check_stream(recorded: Recorded, at: int, buckets: NDArray[np.intp]) -> Non
     """Raise RunError where buckets run on the stream of compute, so that nothing can overlap."""
     ops, own = recorded.trace.ops, recorded.steps.own(at)
     backward = own[(ops.kind[own] == Kind.COMPUTE) & ops.in_backward[own]]
+    if not backward.size:  # nothing tells what autograd launched: all compute counts
+        backward = own[ops.kind[own] == Kind.COMPUTE]
     shared = np.isin(ops.stream[buckets], ops.stream[backward]) & (ops.stream[buckets] >= 0)
     if shared.any() and shared.mean() > SHARED_RATIO:
         raise RunError(

@@ -67,7 +67,10 @@ def _predicted(measured: Measured, caps: Sequence[float], scenario: Scenario) ->
     replayed_ns = _recorded_ns(job, physics.point(1.0))
     misfit = replayed_ns / start.recorded_ns - 1
     found = [scenes.predicted(cap, each, abs(misfit)) for cap, each in buckets.items()]
-    grounds = Grounds(measured, job, fitted, beside, start, packing, misfit, now is not None)
+    grounds = Grounds(
+        measured, job, fitted, beside, start, packing, misfit,
+        is_reproduced=now is not None, is_line_given=scenario.is_line_given,
+    )  # fmt: skip
     trust, notes = judged(grounds, found)
     best = scenes.best(found, buckets, current.cap_mb)
     return WhatIf(

@@ -93,14 +93,22 @@ class Schedule:
 
     @classmethod
     def of(cls, job: Job, physics: Physics, scenario: Scenario) -> Schedule:
-        """Return the job under these conditions; the last rank to arrive counts, or the median."""
+        """Return the job under these conditions; the last rank to arrive counts.
+
+        Without the straggler it is the median of the others, as it is for `late_ns`.
+        """
         ranks, host, slowdown = job.ranks, physics.host, physics.contention.compute
 
+        def each_rank(name: str) -> NDArray[np.float64]:
+            return arrivals(ranks, [getattr(one, name) for one in ranks], host, slowdown)
+
+        last = int(each_rank("released").mean(axis=1).argmax())
+
         def reached(name: str) -> Floats:
-            wide = arrivals(ranks, [getattr(one, name) for one in ranks], host, slowdown)
-            met: Floats = (
-                np.median(wide, axis=0) if scenario.without_straggler else wide.max(axis=0)
-            )
+            wide = each_rank(name)
+            met: Floats = wide.max(axis=0)
+            if scenario.without_straggler and len(ranks) > 1:
+                met = np.median(np.delete(wide, last, axis=0), axis=0)
             return np.zeros_like(met) if scenario.perfect_overlap and name != "compute_end" else met
 
         gradients, released = reached("gradients"), reached("released")

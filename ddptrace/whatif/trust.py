@@ -19,6 +19,8 @@ MISFIT_RATIO = 0.03
 """A replay of the recorded buckets that is off by more is no replay of this job."""
 WILD_RATIO = 0.10
 UNEXPLAINED_RATIO = 0.05
+OTHER_LINE_RATIO = 0.10
+"""A line that somebody gives and the middle transfer is further off is not of this recording."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Grounds:
     packing: Packing
     misfit_ratio: float
     is_reproduced: bool
+    is_line_given: bool = False
 
 
 def judged(grounds: Grounds, predictions: list[Prediction]) -> tuple[Trust, list[str]]:
@@ -79,6 +82,11 @@ def _some(on: Grounds, predictions: list[Prediction]) -> Iterator[str]:
 
 
 def _of_costs(on: Grounds, predictions: list[Prediction]) -> Iterator[str]:
+    if on.is_line_given and on.fit.residual_ratio > OTHER_LINE_RATIO:
+        yield (
+            f"the recorded transfers are not those of the line that was given: the middle one is "
+            f"{100 * on.fit.residual_ratio:.0f} % off"
+        )
     if on.fit.is_assumed:
         alpha_us = on.fit.curve.alpha_ns[0] / 1e3
         yield (
