@@ -394,6 +394,7 @@ def test_no_secret_of_a_manifest_is_in_the_page():
     told = Settings(
         command=[
             *("python", "train.py", "--api-key", "hunter2a", "--token=hunter2b"),
+            *("https://host/x?a=1&access_token=hunter2g", "-p", "hunter2h"),
             *("WANDB_API_KEY=hunter2c", "https://me:hunter2d@host/data", "--tokenizer", "gpt2"),
         ],
         options={
