@@ -315,6 +315,19 @@ def test_two_runs_are_aligned_and_the_waterfall_adds_up(browser, late, tmp_path)
     assert shown.colours() > 8
     narrowed(shown)
     assert shown.run("() => document.documentElement.scrollWidth") == 360
+    shown.settled("() => document.getElementById('waterfall-chart').data[0].y[2].includes('<br>')")
+    for texts in ("#waterfall-chart .bartext", "#waterfall-chart .ytick text"):
+        ends = shown.run(
+            "(texts) => [...document.querySelectorAll(texts)]"
+            ".map((one) => one.getBoundingClientRect())"
+            ".map((one) => [one.left, one.right])",
+            texts,
+        )
+        assert ends
+        assert all(0 <= left < right <= 352 for left, right in ends), (texts, ends)
+    hidden = "(one) => [one.scrollWidth - one.clientWidth, one.getAttribute('aria-label')]"
+    scrolled = shown.run(f"() => [...document.querySelectorAll('.scroll')].map({hidden})")
+    assert [0, "Parts of the step, in ms"] in scrolled
     assert shown.logged == []
     assert len(shown.requests) == 1
 

@@ -26,7 +26,7 @@ const axis = (more = {}) => ({
 const frame = (height, labels, more = {}) => ({
   height,
   // Plotly can find the margins itself, but then draws everything twice.
-  margin: { l: 14 + 6.7 * Math.max(...labels.map((label) => label.length)), r: 16, t: more.showlegend ? 36 : 8, b: 46 },
+  margin: { l: 14 + 6.7 * Math.max(...labels.map((label) => label.length)), r: more.room ?? 16, t: more.showlegend ? 36 : 8, b: 46 },
   showlegend: false,
   hovermode: "closest",
   hoverlabel: { font: { family: FONT, color: themed("--ink") }, bgcolor: themed("--paper"), bordercolor: themed("--quiet"), align: "left" },
@@ -345,13 +345,16 @@ const waterfallChart = (comparison) => {
   if (step === null || !comparison.parts.length) return comparison.reason ? `No parts: ${comparison.reason}.` : "No parts are known.";
   const parts = comparison.parts.filter((part) => part.difference_ns !== 0);
   const begin = waterfallBegin(step, parts);
+  const narrow = window.matchMedia(NARROW_SCREEN).matches;
+  const lines = ["step of A", ...parts.map((part) => part.words), "step of B"].map((words) => (narrow ? wrapped(words) : [words]));
   return {
     data: [{
       type: "waterfall",
       orientation: "h",
       measure: ["absolute", ...parts.map(() => "relative"), "total"],
-      y: ["step of A", ...parts.map((part) => part.words), "step of B"],
+      y: lines.map((words) => words.join("<br>")),
       x: [step.a_ns / 1e6, ...parts.map((part) => part.difference_ns / 1e6), step.b_ns / 1e6],
+      customdata: lines.map((words) => words.join(" ")),
       text: [ms(step.a_ns), ...parts.map((part) => signed(part.difference_ns)), ms(step.b_ns)],
       textposition: "outside",
       cliponaxis: false,
@@ -359,15 +362,27 @@ const waterfallChart = (comparison) => {
       decreasing: { marker: { color: "#0072b2" } },
       totals: { marker: { color: "#8a939c" } },
       connector: { line: { color: themed("--quiet"), width: 1 } },
-      hovertemplate: "%{y}: %{text} ms<extra></extra>",
+      hovertemplate: "%{customdata}: %{text} ms<extra></extra>",
     }],
-    layout: frame(80 + 34 * (parts.length + 2), ["step of A", ...parts.map((part) => part.words)], {
+    layout: frame(80 + (narrow ? 46 : 34) * lines.length, lines.flat(), {
       xaxis: axis(begin > 0
         ? { text: `ms; the axis begins at ${ms(begin, 0)} ms`, range: [begin / 1e6, null], autorangeoptions: { minallowed: begin / 1e6 } }
         : { text: "ms", rangemode: "tozero" }),
       yaxis: axis({ autorange: "reversed", showgrid: false, type: "category" }),
+      room: 56, // for what stands behind the longest bar
     }),
   };
+};
+
+/** Return words as lines of a label that leaves room for the picture on a narrow screen. */
+const wrapped = (words) => {
+  const lines = [""];
+  for (const word of words.split(" ")) {
+    const longer = `${lines[lines.length - 1]} ${word}`.trim();
+    if (longer.length <= 16) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines.filter((line) => line);
 };
 
 /** Return a difference in ms with its sign, which one that rounds to 0 lacks. */
