@@ -110,11 +110,13 @@ const collectiveName = (one) =>
   one.bucket === null ? `${one.op ?? "collective"} #${one.order}` : `bucket ${one.bucket}`;
 const shortName = (one) => (one.bucket === null ? `#${one.order}` : `b${one.bucket}`);
 
-/** Who waited for whom: ms of waiting by rank and collective. */
+/** Who waited for whom: waiting by rank and collective, in ms or µs, as the longest asks for. */
 const waitsChart = (waits, title) => {
   const { ranks, collectives: known, rows } = waits;
   if (!known.length) return "No waiting is known of this step's collectives: none is matched over several ranks.";
-  const z = rows.map((row) => row.map((ns) => (ns === null ? null : ns / 1e6)));
+  const most = rows.flat().reduce((longest, ns) => Math.max(longest, ns ?? 0), 0);
+  const [unit, unitNs] = most < 1e6 ? ["µs", 1e3] : ["ms", 1e6];
+  const z = rows.map((row) => row.map((ns) => (ns === null ? null : ns / unitNs)));
   const names = known.map(([name]) => safe(name));
   const few = ranks.length <= 24 && known.length * 32 < $("waits-chart").clientWidth - 120;
   return {
@@ -128,10 +130,10 @@ const waitsChart = (waits, title) => {
       zmin: 0,
       xgap: few ? 1 : 0,
       ygap: few ? 1 : 0,
-      texttemplate: few ? "%{z:.1f}" : undefined,
+      texttemplate: few ? `%{z:.${most < 100 * unitNs ? 1 : 0}f}` : undefined,
       textfont: { size: 11 },
-      colorbar: { title: { text: "ms", side: "right" }, thickness: 12, len: 1 },
-      hovertemplate: "%{y} waits %{z:.3f} ms<br>in %{customdata}<extra></extra>",
+      colorbar: { title: { text: unit, side: "right" }, thickness: 12, len: 1 },
+      hovertemplate: `%{y} waits %{z:.3f} ${unit}<br>in %{customdata}<extra></extra>`,
     }],
     layout: frame(Math.min(90 + 30 * ranks.length, 720), ranks.map(title), {
       xaxis: axis({ text: "collectives in order of time", ...named(known), showgrid: false }),
