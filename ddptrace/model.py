@@ -209,6 +209,10 @@ class Trace:
         """Last moment of the recorded work."""
         return int(self.ops.end_ns.max())
 
+    def name_of(self, code: int) -> str:
+        """Return the name of a code of an operation; "unknown" where the trace does not tell."""
+        return self.names[code] if code >= 0 else "unknown"
+
     def frame(self) -> pd.DataFrame:
         """Return the operations as a table, with rank, kind, name, device, stream and times.
 

@@ -6,12 +6,21 @@ import re
 from collections.abc import Collection, Mapping
 
 _MOST_LISTED = 4
+# Controls of terminals, what ends a line, and what turns the direction of what follows.
+_CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+_CONTROLS = re.compile(f"[{_CONTROL}]+")
+_CONTROL_IN_LINES = re.compile(f"(?!\n)[{_CONTROL}]")
 
 
 def one_line(text: object) -> str:
     """Return any text as one line that can be printed and written: no controls, no odd bytes."""
-    printable = re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", str(text))
+    printable = _CONTROLS.sub(" ", str(text))
     return printable.encode("utf-8", "replace").decode()
+
+
+def safe_lines(text: str) -> str:
+    """Return lines as they are, with a space for each control but the ends of lines."""
+    return _CONTROL_IN_LINES.sub(" ", text)
 
 
 def listed(words: Collection[str]) -> str:

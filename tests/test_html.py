@@ -144,6 +144,59 @@ def test_a_verdict_without_a_cost_promises_none():
     assert "straggler" not in found.all_text.split("Timeline:")[0]
 
 
+def cards(report: Report) -> str:
+    return page(report).all_text.split("Where the step went")[0]
+
+
+def without_matching() -> Report:
+    """
+    compute  ####....   of one rank of two: 40 % of the step are exposed for an unknown reason
+    comm     ....###.
+    """
+    return one_rank(("compute", 0, 600), ("comm", 600, 1000))
+
+
+@pytest.mark.parametrize(
+    "report",
+    [without_matching(), one_rank(("compute", 0, 300), ("comm", 200, 500), marks=())],
+    ids=["unknown cause", "no step marks"],
+)
+def test_an_unknown_cost_is_not_told_as_nothing(report):
+    assert report.diagnosis.bottleneck == "unknown"
+    text = cards(report)
+    assert "What it costsnot known" in text
+    assert "How sureno verdict" in text
+    assert "nothing to win back" not in text
+
+
+def test_a_tail_of_compute_has_advice_and_no_price():
+    report = analyze(load_run(SAMPLES / "long-last-backward"))
+    assert report.diagnosis.bottleneck == "compute_tail"
+    text = cards(report)
+    assert "What it costscannot be priced" in text
+    assert "nothing to win back" not in text
+
+
+@pytest.mark.parametrize(
+    ("code", "step_ns", "told"),
+    [
+        ("compute_bound", 100, "nothing to win back"),
+        ("no_communication", 100, "nothing to win back"),
+        ("compute_bound", None, "not known"),
+        ("comm_bandwidth", 100, "not known"),
+    ],
+)
+def test_nothing_to_win_back_needs_a_measured_step(code, step_ns, told):
+    report = two_ranks()
+    verdict = Finding(code, None, [0], [], "")
+    found = replace(
+        report.diagnosis, bottleneck=code, findings=[verdict], step_ns=step_ns, confidence=None
+    )
+    text = cards(replace(report, diagnosis=found))
+    assert f"What it costs{told}" in text
+    assert "How surenot known" in text
+
+
 def test_the_bar_of_the_median_step_adds_up(late):
     text = render(late)
     bar = re.search(r'<div class="ledger-bar".*?</div>', text)[0]
@@ -341,6 +394,7 @@ def test_no_secret_of_a_manifest_is_in_the_page():
     told = Settings(
         command=[
             *("python", "train.py", "--api-key", "hunter2a", "--token=hunter2b"),
+            *("https://host/x?a=1&access_token=hunter2g", "-p", "hunter2h"),
             *("WANDB_API_KEY=hunter2c", "https://me:hunter2d@host/data", "--tokenizer", "gpt2"),
         ],
         options={

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from browser import chromium, opened
 from pages import HOSTILE, one_rank, prediction, two_ranks
+from traces import run, trace
 
 from ddptrace import analyze, load_run
 from ddptrace.compare.comparison import compare
@@ -302,6 +303,48 @@ def test_no_name_of_a_trace_does_anything(browser, tmp_path):
     assert len(found.requests) == 1
 
 
+def test_small_waits_and_labels_beside_names_can_be_read(browser, tmp_path):
+    """
+    comm  rank 0  wTTTTTTTT.wTTTTTTTT   each with a label on the name of what it was
+    comm  rank 1  .TTTTTTTT..TTTTTTTT
+    """
+    ranks = [
+        trace(
+            *[("compute", 0, 100), ("comm", 200 + late, 1200), ("comm", 1300 + late, 2300)],
+            *[("compute", 2300, 2400)],
+            marks=[(0, 2500)],
+            rank=rank,
+        )
+        for rank, late in enumerate((0, 12))
+    ]
+    path = tmp_path / "report.html"
+    path.write_text(render(analyze(run(*ranks))), encoding="utf-8")
+    shown = opened(browser, path)
+    (heat,) = shown.bars("waits-chart")
+    assert heat["z"] == [[12.0, 12.0], [0.0, 0.0]]
+    assert heat["colorbar"]["title"]["text"] == "µs"
+    assert heat["texttemplate"] == "%{z:.1f}"
+    shown.run(
+        """() => {
+          window.written = [];
+          const write = CanvasRenderingContext2D.prototype.fillText;
+          CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+            const wide = this.measureText(text).width;
+            if (this.textAlign === "left") window.written.push([text, x, x + wide, y]);
+            return write.call(this, text, x, y);
+          };
+        }"""
+    )
+    shown.page.set_viewport_size({"width": 1000, "height": 900})
+    shown.settled("() => window.written.some(([text]) => text === 'exposed transfer')")
+    texts = [tuple(one) for one in shown.run("() => window.written")]
+    texts = list(dict.fromkeys(texts))
+    for text, left, right, y in texts:
+        for other, left_of_other, right_of_other, y_of_other in texts:
+            if (text, left) != (other, left_of_other) and y == y_of_other:
+                assert right <= left_of_other or right_of_other <= left, (text, other)
+
+
 def test_two_runs_are_aligned_and_the_waterfall_adds_up(browser, late, tmp_path):
     healthy = analyze(load_run(SAMPLES / "healthy"))
     found = compare(healthy, late).named("healthy", "late-compute")
@@ -315,6 +358,19 @@ def test_two_runs_are_aligned_and_the_waterfall_adds_up(browser, late, tmp_path)
     assert shown.colours() > 8
     narrowed(shown)
     assert shown.run("() => document.documentElement.scrollWidth") == 360
+    shown.settled("() => document.getElementById('waterfall-chart').data[0].y[2].includes('<br>')")
+    for texts in ("#waterfall-chart .bartext", "#waterfall-chart .ytick text"):
+        ends = shown.run(
+            "(texts) => [...document.querySelectorAll(texts)]"
+            ".map((one) => one.getBoundingClientRect())"
+            ".map((one) => [one.left, one.right])",
+            texts,
+        )
+        assert ends
+        assert all(0 <= left < right <= 352 for left, right in ends), (texts, ends)
+    hidden = "(one) => [one.scrollWidth - one.clientWidth, one.getAttribute('aria-label')]"
+    scrolled = shown.run(f"() => [...document.querySelectorAll('.scroll')].map({hidden})")
+    assert [0, "Parts of the step, in ms"] in scrolled
     assert shown.logged == []
     assert len(shown.requests) == 1
 

@@ -120,7 +120,10 @@ def test_no_text_of_a_run_changes_the_page():
 def test_secrets_of_neither_run_are_in_the_page():
     def with_token(value):
         report = longer()
-        told = Settings(command=["train", f"--token={value}"], options={"password": value})
+        told = Settings(
+            command=["train", f"--token={value}", f"https://h/x?a=1&sig={value}"],
+            options={"password": value},
+        )
         return replace(report, run=replace(report.run, settings=told))
 
     a, b = with_token("hunter2a"), with_token("hunter2b")

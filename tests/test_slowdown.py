@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from traces import trace
+from traces import run, trace
 
+from ddptrace import analyze
 from ddptrace.metrics.hotspots import copies, hotspots
 from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.slowdown import Slowdown, slowdowns
@@ -163,3 +164,31 @@ def test_copies_are_told_by_what_of_them_nothing_hides():
 def test_hidden_copies_are_not_told():
     recording = trace(("compute", 0, 400), ("mem", 100, 300))
     assert copies(Recorded.of(recording), 0) == []
+
+
+def unnamed(recording, *rows: int):
+    """Take the names of some operations of a recording away."""
+    codes = recording.ops.name.copy()
+    codes[list(rows)] = -1
+    return replace(recording, ops=replace(recording.ops, name=codes))
+
+
+@pytest.mark.parametrize("rows", [range(7), range(3), range(4, 7), [0], [4]])
+def test_kernels_without_a_name_are_not_compared(rows):
+    recording = unnamed(trace(*ALONE, *beside(176)), *rows)
+    (found,) = slowdowns(Recorded.of(recording))
+    assert (found.extra_ns, found.kernels) == (None, ())
+    assert analyze(run(recording)).diagnosis.bottleneck is not None
+
+
+def test_kernels_without_a_name_do_not_take_that_of_others():
+    recording = trace(
+        ("compute", 0, 400), ("compute", 400, 500), ("mem", 600, 700), ("comm", 800, 900)
+    )
+    (longest, other) = hotspots(Recorded.of(unnamed(recording, 0, 2)), 0)
+    assert [(one.name, one.total_ns) for one in (longest, other)] == [
+        ("unknown", 400_000),
+        ("kernel", 100_000),
+    ]
+    (copy,) = copies(Recorded.of(unnamed(recording, 0, 2)), 0)
+    assert copy.name == "unknown"

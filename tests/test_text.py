@@ -1,11 +1,13 @@
 """The report as a person reads it."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from traces import run, trace
 
 from ddptrace import analyze
+from ddptrace.diagnosis.finding import KERNEL, Evidence, Finding
 from ddptrace.model import Warn
 from ddptrace.outputs.text import Destination, render
 
@@ -141,3 +143,31 @@ def test_of_many_ranks_those_with_the_longest_steps_are_shown():
 def test_markup_in_a_message_stays_text():
     recording = trace(("compute", 0, 100), warnings=(Warn("code", "[red]name[/red]"),))
     assert "[red]name[/red]" in text(analyze(run(recording)))
+
+
+@pytest.mark.parametrize("width", [None, 40, 120])
+def test_no_name_of_a_trace_reaches_the_terminal_as_a_command_or_begins_a_line(width):
+    odd = "a\x1b]0;b\x07c\x9b31md\u2028e\u2029f\x85g\nh\x0bi\x1cj"
+
+    def page(name):
+        report = sample()
+        kernel = Evidence(f"{KERNEL}{name}", 5_000, None)
+        verdict = Finding("compute_bound", None, [0], [kernel], f"look at {name}")
+        found = replace(
+            report.diagnosis, bottleneck="compute_bound", findings=[verdict], headline=name
+        )
+        collectives = [replace(one, op=name, group=name) for one in report.collectives]
+        facts = replace(report.run, device=name, warnings=[Warn("code", name)])
+        report = replace(report, diagnosis=found, run=facts, collectives=collectives)
+        return render(
+            report,
+            step="median",
+            next_command=f"ddptrace {name}",
+            destination=Destination(width=width),
+            collectives=True,
+        )
+
+    plain, hostile = page("a ]0;b c 31md e f g h i j"), page(odd)
+    assert hostile.replace(" ", "") == plain.replace(" ", "")
+    assert not re.search(r"(?!\n)[\x00-\x1f\x7f-\x9f\u2028\u2029]", hostile)
+    assert "31md" in hostile

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ddptrace.wording import counted, explained, listed, one_line, ranges
+from ddptrace.wording import counted, explained, listed, one_line, ranges, safe_lines
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,12 @@ def test_numbers_are_said_as_runs(numbers, text):
 def test_of_many_words_a_few_are_said():
     assert listed(["b", "a"]) == "a, b"
     assert listed([f"rank{number}" for number in range(9)]).endswith("rank3 and 5 more")
+
+
+@pytest.mark.parametrize("control", ["\x1b", "\x85", "\u2028", "\u2029", "\u202e", "\n", "\x9b"])
+def test_what_ends_or_turns_a_line_leaves_it(control):
+    assert one_line(f"a{control}b") == "a b"
+    assert safe_lines(f"a{control}b") == ("a\nb" if control == "\n" else "a b")
 
 
 def test_one_is_singular():

@@ -39,7 +39,7 @@ def hotspots(recorded: Recorded, position: int, most: int = 5) -> list[Hotspot]:
     lengths = sums_by_code(mine.name, mine.end_ns - mine.start_ns)
     whole_ns = sum(total_ns for _, _, total_ns in lengths)
     found = [
-        Hotspot(recorded.trace.names[name], calls, total_ns, total_ns / whole_ns)
+        Hotspot(recorded.trace.name_of(name), calls, total_ns, total_ns / whole_ns)
         for name, calls, total_ns in lengths
         if total_ns
     ]
@@ -61,7 +61,7 @@ def copies(recorded: Recorded, position: int, most: int = 5) -> list[Copies]:
     length_ns = mine.end_ns - mine.start_ns
     exposed_ns = length_ns - (compute | comm).length_in(mine.start_ns, mine.end_ns)
     found = [
-        Copies(recorded.trace.names[name], *figures)
+        Copies(recorded.trace.name_of(name), *figures)
         for name, *figures in sums_by_code(mine.name, length_ns, exposed_ns)
     ]
     exposed = [one for one in found if one.exposed_ns]

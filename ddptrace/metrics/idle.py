@@ -337,7 +337,7 @@ def _longest(
             cause=causes[position],
             ended_by=None
             if operation[position] < 0
-            else trace.names[trace.ops.name[operation[position]]],
+            else trace.name_of(trace.ops.name[operation[position]]),
         )
         if row[position] >= 0
         else None
@@ -357,7 +357,7 @@ def _sync_calls(
     blocked_ns = syncs.end_ns[mine] - syncs.start_ns[mine]
     found = [
         SyncCall(
-            name=trace.names[name],
+            name=trace.name_of(name),
             operator=None if operator < 0 else trace.names[operator],
             count=int((place.reshape(-1) == kind).sum()),
             blocked_ns=int(blocked_ns[place.reshape(-1) == kind].sum()),

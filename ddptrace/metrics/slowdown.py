@@ -128,6 +128,7 @@ def _of_step(recorded: Recorded, position: int) -> _Compute:
     ops, own = recorded.trace.ops, recorded.steps.own(position)
     start_ns, end_ns = ops.start_ns[own], ops.end_ns[own]
     mine = (ops.kind[own] == Kind.COMPUTE) & (end_ns > start_ns)
+    mine &= ops.name[own] >= 0  # without a name nothing tells which kernels are the same
     rows, start_ns, end_ns = own[mine], start_ns[mine], end_ns[mine]
     length_ns = end_ns - start_ns
     beside_ns = recorded.busy.comm.length_in(start_ns, end_ns)

@@ -17,7 +17,7 @@ from ddptrace.outputs.figures import MEDIAN, UNKNOWN, percent, rows_by_step
 from ddptrace.outputs.figures import ms as _ms
 from ddptrace.outputs.terminal import empty_table, print_fitting
 from ddptrace.report import Report
-from ddptrace.wording import counted
+from ddptrace.wording import counted, one_line
 
 _MOST_ROWS = 50
 _MOST_SUMS = 4
@@ -128,11 +128,11 @@ def _order(one: Collective) -> str:
 
 
 def _group(one: Collective) -> str:
-    return one.group or UNKNOWN
+    return one_line(one.group or UNKNOWN)
 
 
 def _op(one: Collective) -> str:
-    return one.op or UNKNOWN
+    return one_line(one.op or UNKNOWN)
 
 
 def _size(one: Collective) -> str:

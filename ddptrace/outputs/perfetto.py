@@ -21,7 +21,6 @@ from ddptrace.metrics.collective_rows import Collective, CollectiveOnRank
 from ddptrace.metrics.collectives import waits
 from ddptrace.metrics.exposure import exposed
 from ddptrace.metrics.measured import Measured
-from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.steps import StepMetrics
 from ddptrace.outputs import chrome_events as chrome
 from ddptrace.outputs.chrome_events import Track, ms
@@ -303,13 +302,9 @@ class _Operations:
             code = code.reshape(-1) + len(rests)
             times = (ops.start_ns - shift_ns, ops.end_ns - shift_ns)
             columns.append((*times, ops.device, ops.stream, code))
-            rests += [f'"name":{json.dumps(_name(one, name))}' for name in used.tolist()]
+            rests += [f'"name":{json.dumps(one.trace.name_of(name))}' for name in used.tolist()]
         start_ns, end_ns, device, stream, name = map(np.concatenate, zip(*columns, strict=True))
         return cls(start_ns, end_ns, device, stream, name, rests)
-
-
-def _name(one: Recorded, code: int) -> str:
-    return one.trace.names[code] if code >= 0 else "unknown"
 
 
 def _streams(rows: _Rows, ops: _Operations) -> Iterator[str]:

@@ -9,12 +9,13 @@ from ddptrace.outputs.findings import finding_lines, ledger_lines
 from ddptrace.outputs.recording import sentences
 from ddptrace.outputs.stragglers import straggler_lines
 from ddptrace.report import Report
+from ddptrace.wording import one_line
 
 
 def said(report: Report) -> Iterator[str]:
-    """Give the sentences on the ledger, the findings, who is late, the buckets, the recording."""
-    yield from ledger_lines(report)
-    yield from finding_lines(report)
-    yield from straggler_lines(report)
-    yield from bucket_lines(report)
-    yield from sentences(report)
+    """Give the sentences on the ledger, the findings, who is late, the buckets, the recording.
+
+    Each is one line, whatever the names in it.
+    """
+    for lines in (ledger_lines, finding_lines, straggler_lines, bucket_lines, sentences):
+        yield from map(one_line, lines(report))

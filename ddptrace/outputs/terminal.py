@@ -5,12 +5,38 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from ddptrace.wording import safe_lines
+
 _UNLIMITED = 10_000
+
+
+class _SafeConsole(Console):
+    """A console on which no name of a trace moves the cursor or begins a line."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Return what is written, with spaces for the controls within texts."""
+        return super().render(_safe(renderable), options)
+
+    def render_str(self, text: str, **styles: Any) -> Text:  # noqa: ANN401  # as rich has it
+        """Return words as a text, with spaces for the controls."""
+        return super().render_str(safe_lines(text), **styles)
+
+
+def _safe(renderable: RenderableType) -> RenderableType:
+    if not isinstance(renderable, Text):
+        return renderable
+    text = renderable.copy()
+    text.plain = safe_lines(text.plain)
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +48,7 @@ class Destination:
 
     def console(self) -> Console:
         """Return a console that writes into memory what this destination can show."""
-        return Console(
+        return _SafeConsole(
             file=io.StringIO(),
             width=self.width or _UNLIMITED,
             force_terminal=self.colour,

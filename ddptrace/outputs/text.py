@@ -16,7 +16,7 @@ from ddptrace.outputs.findings import confidence_line
 from ddptrace.outputs.said import said
 from ddptrace.outputs.terminal import Destination, empty_table, print_fitting
 from ddptrace.report import Report
-from ddptrace.wording import counted
+from ddptrace.wording import counted, one_line
 
 _SHOWN = ("cuda", "hip", "nccl", "rccl")
 _MOST_RANKS = 16
@@ -39,11 +39,12 @@ def render(
     `step` is "median" for the median step's table, "all" for one of every step in the report.
     """
     console = destination.console()
-    console.print(Text(_run_line(report), style="dim"))
+    console.print(Text(one_line(_run_line(report)), style="dim"))
     console.print()
-    console.print(Text(report.diagnosis.headline, style="bold"))
+    console.print(Text(one_line(report.diagnosis.headline), style="bold"))
     sure = confidence_line(report)
-    console.print(Text("\n".join(filter(None, (report.diagnosis.where, sure)))))
+    told = filter(None, (report.diagnosis.where, sure))
+    console.print(Text("\n".join(map(one_line, told))))
     steps = rows_by_step(report, step)
     columns = columns_of(steps)
     for number, rows in steps.items():
@@ -59,7 +60,7 @@ def render(
     _print_warnings(console, report)
     console.print()
     # Never wrapped, so that it can be copied.
-    console.print(Text.assemble("Next: ", (next_command, "cyan")), soft_wrap=True)
+    console.print(Text.assemble("Next: ", (one_line(next_command), "cyan")), soft_wrap=True)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]  # a StringIO
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -135,7 +136,7 @@ def _print_warnings(console: Console, report: Report) -> None:
     for same in by_code.values():
         for warning in same[:_MOST_OF_A_KIND]:
             who = "" if warning.rank is None else f"rank {warning.rank}: "
-            console.print(Text.assemble(("warning: ", "yellow"), who + warning.message))
+            console.print(Text.assemble(("warning: ", "yellow"), one_line(who + warning.message)))
         if len(same) > _MOST_OF_A_KIND:
             more = f"{len(same) - _MOST_OF_A_KIND} more of this kind; all are in the JSON"
             console.print(Text.assemble(("warning: ", "yellow"), more))

@@ -97,7 +97,7 @@ def _of_optimizer(trace: Trace, rows: NDArray[np.intp], ranges: Intervals) -> ND
     Where ranges of optimizers are recorded, these alone tell.
     """
     if not len(ranges):
-        named = [kernels.is_optimizer_kernel(trace.names[code]) for code in trace.ops.name[rows]]
+        named = [kernels.is_optimizer_kernel(trace.name_of(code)) for code in trace.ops.name[rows]]
         return np.array(named, np.bool_)
     launch_ns = trace.ops.launch_ns[rows]
     inside: NDArray[np.bool_] = ranges.length_in(launch_ns, launch_ns + 1) > 0

@@ -198,7 +198,7 @@ def _bunch(step: Step) -> _Bunch | None:
     if end_ns - start_ns < LONG_RATIO * backward_ns:
         return None
     return _Bunch(
-        name=step.recorded.trace.names[ops.name[longest]],
+        name=step.recorded.trace.name_of(ops.name[longest]),
         kernel_ns=end_ns - start_ns,
         backward_ns=backward_ns,
         unused_ns=end_ns - start_ns - busy.comm.clip(start_ns, end_ns).total_ns,

@@ -20,6 +20,15 @@ _SHOWN_NS = 5_000
 """What rounds to 0.00 ms is left out of the words; the bar has it."""
 _MOST_WARNINGS = 100
 _ROLES = {"figures": "while figures were recorded", "full": "while causes were recorded"}
+_NO_CAUSE = frozenset({"compute_bound", "no_communication"})
+"""Verdicts on steps that were weighed whole and in which nothing is lost."""
+_UNPRICED = {
+    "unknown": ("not known", "without a cause there is nothing that could be priced"),
+    "compute_tail": (
+        "cannot be priced",
+        "what a shorter end of backward would save was not measured",
+    ),
+}
 
 
 def top(report: Report) -> Iterator[str]:
@@ -45,16 +54,27 @@ def _cards(report: Report) -> Iterator[str]:
     found, verdict = report.diagnosis, verdict_of(report)
     code = found.bottleneck or "unknown"
     yield _card("What holds the step back", code.replace("_", " "), _meaning(code))
-    if verdict is not None and verdict.cost_ns is not None:
-        share = f" of {ms(found.step_ns)} ms a step" if found.step_ns else ""
-        part = percent(verdict.cost_ns / found.step_ns) if found.step_ns else ""
-        yield _card("What it costs", f"{ms(verdict.cost_ns)} ms", f"{part}{share}".strip())
-    else:
-        yield _card("What it costs", "nothing to win back", "no cause costs 5 % of a step or more")
+    yield _card("What it costs", *_cost_of(code, verdict, found.step_ns))
     if found.confidence is not None:
         yield _card("How sure", found.confidence, found.reason or "")
+    elif code == "unknown":
+        yield _card("How sure", "no verdict", "there is no cause of which one could be sure")
+    else:
+        yield _card("How sure", "not known", "the report does not tell")
     if verdict is not None:
         yield _card("What to try", "", verdict.advice)
+
+
+def _cost_of(code: str, verdict: Finding | None, step_ns: int | None) -> tuple[str, str]:
+    """Return a cost and what it is of; that it is not known is never told as nothing."""
+    if verdict is not None and verdict.cost_ns is not None:
+        share = (
+            f"{percent(verdict.cost_ns / step_ns)} of {ms(step_ns)} ms a step" if step_ns else ""
+        )
+        return f"{ms(verdict.cost_ns)} ms", share
+    if code in _NO_CAUSE and step_ns:
+        return "nothing to win back", "no cause costs 5 % of a step or more"
+    return _UNPRICED.get(code, ("not known", "the report tells no cost"))
 
 
 def _meaning(code: str) -> str:

@@ -77,8 +77,12 @@ const unpackText = async (id) => new TextDecoder().decode(await unpack(id));
 /** Return the value of a colour of the style sheet in the reader's scheme. */
 const themed = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+// As the style sheet has it.
+const NARROW_SCREEN = "(max-width: 40rem)";
+
+/** Draw anew when colours or margins become others. */
 const whenThemeChanges = (draw) => {
-  for (const query of ["(prefers-color-scheme: dark)", "print"]) {
+  for (const query of ["(prefers-color-scheme: dark)", "print", NARROW_SCREEN]) {
     window.matchMedia(query).addEventListener("change", draw);
   }
 };

@@ -26,7 +26,7 @@ const axis = (more = {}) => ({
 const frame = (height, labels, more = {}) => ({
   height,
   // Plotly can find the margins itself, but then draws everything twice.
-  margin: { l: 14 + 6.7 * Math.max(...labels.map((label) => label.length)), r: 16, t: more.showlegend ? 36 : 8, b: 46 },
+  margin: { l: 14 + 6.7 * Math.max(...labels.map((label) => label.length)), r: more.room ?? 16, t: more.showlegend ? 36 : 8, b: 46 },
   showlegend: false,
   hovermode: "closest",
   hoverlabel: { font: { family: FONT, color: themed("--ink") }, bgcolor: themed("--paper"), bordercolor: themed("--quiet"), align: "left" },
@@ -110,11 +110,13 @@ const collectiveName = (one) =>
   one.bucket === null ? `${one.op ?? "collective"} #${one.order}` : `bucket ${one.bucket}`;
 const shortName = (one) => (one.bucket === null ? `#${one.order}` : `b${one.bucket}`);
 
-/** Who waited for whom: ms of waiting by rank and collective. */
+/** Who waited for whom: waiting by rank and collective, in ms or µs, as the longest asks for. */
 const waitsChart = (waits, title) => {
   const { ranks, collectives: known, rows } = waits;
   if (!known.length) return "No waiting is known of this step's collectives: none is matched over several ranks.";
-  const z = rows.map((row) => row.map((ns) => (ns === null ? null : ns / 1e6)));
+  const most = rows.flat().reduce((longest, ns) => Math.max(longest, ns ?? 0), 0);
+  const [unit, unitNs] = most < 1e6 ? ["µs", 1e3] : ["ms", 1e6];
+  const z = rows.map((row) => row.map((ns) => (ns === null ? null : ns / unitNs)));
   const names = known.map(([name]) => safe(name));
   const few = ranks.length <= 24 && known.length * 32 < $("waits-chart").clientWidth - 120;
   return {
@@ -128,10 +130,10 @@ const waitsChart = (waits, title) => {
       zmin: 0,
       xgap: few ? 1 : 0,
       ygap: few ? 1 : 0,
-      texttemplate: few ? "%{z:.1f}" : undefined,
+      texttemplate: few ? `%{z:.${most < 100 * unitNs ? 1 : 0}f}` : undefined,
       textfont: { size: 11 },
-      colorbar: { title: { text: "ms", side: "right" }, thickness: 12, len: 1 },
-      hovertemplate: "%{y} waits %{z:.3f} ms<br>in %{customdata}<extra></extra>",
+      colorbar: { title: { text: unit, side: "right" }, thickness: 12, len: 1 },
+      hovertemplate: `%{y} waits %{z:.3f} ${unit}<br>in %{customdata}<extra></extra>`,
     }],
     layout: frame(Math.min(90 + 30 * ranks.length, 720), ranks.map(title), {
       xaxis: axis({ text: "collectives in order of time", ...named(known), showgrid: false }),
@@ -345,13 +347,16 @@ const waterfallChart = (comparison) => {
   if (step === null || !comparison.parts.length) return comparison.reason ? `No parts: ${comparison.reason}.` : "No parts are known.";
   const parts = comparison.parts.filter((part) => part.difference_ns !== 0);
   const begin = waterfallBegin(step, parts);
+  const narrow = window.matchMedia(NARROW_SCREEN).matches;
+  const lines = ["step of A", ...parts.map((part) => part.words), "step of B"].map((words) => (narrow ? wrapped(words) : [words]));
   return {
     data: [{
       type: "waterfall",
       orientation: "h",
       measure: ["absolute", ...parts.map(() => "relative"), "total"],
-      y: ["step of A", ...parts.map((part) => part.words), "step of B"],
+      y: lines.map((words) => words.join("<br>")),
       x: [step.a_ns / 1e6, ...parts.map((part) => part.difference_ns / 1e6), step.b_ns / 1e6],
+      customdata: lines.map((words) => words.join(" ")),
       text: [ms(step.a_ns), ...parts.map((part) => signed(part.difference_ns)), ms(step.b_ns)],
       textposition: "outside",
       cliponaxis: false,
@@ -359,15 +364,27 @@ const waterfallChart = (comparison) => {
       decreasing: { marker: { color: "#0072b2" } },
       totals: { marker: { color: "#8a939c" } },
       connector: { line: { color: themed("--quiet"), width: 1 } },
-      hovertemplate: "%{y}: %{text} ms<extra></extra>",
+      hovertemplate: "%{customdata}: %{text} ms<extra></extra>",
     }],
-    layout: frame(80 + 34 * (parts.length + 2), ["step of A", ...parts.map((part) => part.words)], {
+    layout: frame(80 + (narrow ? 46 : 34) * lines.length, lines.flat(), {
       xaxis: axis(begin > 0
         ? { text: `ms; the axis begins at ${ms(begin, 0)} ms`, range: [begin / 1e6, null], autorangeoptions: { minallowed: begin / 1e6 } }
         : { text: "ms", rangemode: "tozero" }),
       yaxis: axis({ autorange: "reversed", showgrid: false, type: "category" }),
+      room: 56, // for what stands behind the longest bar
     }),
   };
+};
+
+/** Return words as lines of a label that leaves room for the picture on a narrow screen. */
+const wrapped = (words) => {
+  const lines = [""];
+  for (const word of words.split(" ")) {
+    const longer = `${lines[lines.length - 1]} ${word}`.trim();
+    if (longer.length <= 16) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines.filter((line) => line);
 };
 
 /** Return a difference in ms with its sign, which one that rounds to 0 lacks. */

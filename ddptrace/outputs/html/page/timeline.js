@@ -185,10 +185,12 @@ class Timeline {
     c.beginPath();
     c.rect(this.left, y, this.width - this.left, lane.height);
     c.clip();
+    const labels = lane.name === "communication" ? this.labelsOf(row) : [];
+    this.taken = labels.map(({ from, to }) => [from, to]);
     for (const kind of lane.kinds) {
       if (row.lanes[kind]) this.drawTimes(row.lanes[kind], kind, y + 1, lane.height - 2);
     }
-    if (lane.name === "communication") this.drawCollectives(row, y, lane.height);
+    if (lane.name === "communication") this.drawCollectives(row, labels, y, lane.height);
     c.restore();
   }
 
@@ -241,8 +243,11 @@ class Timeline {
   }
 
   drawName(kind, lane, index, y) {
-    const from = Math.max(this.x(lane.start[index]), this.left) + 4;
-    const room = Math.min(this.x(lane.end[index]), this.width) - from - 4;
+    const end = Math.min(this.x(lane.end[index]), this.width) - 4;
+    const start = Math.max(this.x(lane.start[index]), this.left) + 4;
+    if (end - start < 24) return;
+    const from = this.besideLabels(start, end);
+    const room = Math.min(end, ...this.taken.map(([at]) => (at > from ? at - 4 : end))) - from;
     if (room < 24) return;
     const title = this.lookOf(kind).title.replace("idle: ", "");
     const text = kind === "kernels" ? this.name(kind, lane, index) : title;
@@ -251,6 +256,15 @@ class Timeline {
     const fits = Math.floor(room / 6.2);
     if (kind !== "kernels" && text.length > fits) return;
     this.label(text.length <= fits ? text : `${text.slice(0, fits - 1)}…`, from, y, this.lookOf(kind));
+  }
+
+  /** Return where a text may begin that must not stand on the labels of collectives. */
+  besideLabels(from, end) {
+    let free = from;
+    for (const [first, last] of this.taken) {
+      if (first < end && first - 24 < free && last > free) free = last + 4;
+    }
+    return free;
   }
 
   label(text, x, y, look) {
@@ -271,10 +285,29 @@ class Timeline {
     return this.lookOf(kind).title;
   }
 
-  /** Draw the outline of each collective, and its bucket where there is room for it. */
-  drawCollectives(row, y, height) {
+  /** Return the labels of a row's collectives that there is room for, and where they stand. */
+  labelsOf(row) {
     const c = this.context;
+    c.font = "600 11px system-ui, sans-serif";
+    const labels = [];
     let free = -Infinity;
+    for (const one of row.collectives) {
+      if (one.end <= this.from || one.start >= this.to) continue;
+      const start = this.x(one.start);
+      const end = this.x(one.end);
+      if (end - start < 6) continue;
+      const from = Math.max(start, this.left) + 4;
+      const wide = c.measureText(one.label).width;
+      if (wide > Math.min(end, this.width) - from - 2 || from < free) continue;
+      free = from + wide;
+      labels.push({ text: one.label, from, to: free });
+    }
+    return labels;
+  }
+
+  /** Draw the outline of each collective, and the labels that there is room for. */
+  drawCollectives(row, labels, y, height) {
+    const c = this.context;
     for (const one of row.collectives) {
       if (one.end <= this.from || one.start >= this.to) continue;
       const from = this.x(one.start);
@@ -283,18 +316,15 @@ class Timeline {
       c.strokeStyle = this.quiet;
       c.lineWidth = 1;
       c.strokeRect(from + 0.5, y + 1.5, width - 1, height - 3);
-      const shown = Math.max(from, this.left) + 4;
-      const text = one.label;
-      c.font = "600 11px system-ui, sans-serif";
-      const room = Math.min(from + width, this.width) - shown - 2;
-      if (c.measureText(text).width > room || shown < free) continue;
+    }
+    c.font = "600 11px system-ui, sans-serif";
+    c.lineJoin = "round";
+    for (const { text, from } of labels) {
       c.lineWidth = 3;
-      c.lineJoin = "round";
       c.strokeStyle = "rgba(255,255,255,.85)";
-      c.strokeText(text, shown, y + height / 2);
+      c.strokeText(text, from, y + height / 2);
       c.fillStyle = "#000";
-      c.fillText(text, shown, y + height / 2);
-      free = shown + c.measureText(text).width;
+      c.fillText(text, from, y + height / 2);
     }
   }
 
