@@ -21,19 +21,20 @@ _WORDS = re.compile(
 )
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _IN_ADDRESS = re.compile(r"(?<=://)[^/@\s]+(?=@)")
-_HEADER = re.compile(r"(?i)\b((?:proxy-)?authorization|cookie|x-[\w-]*(?:key|token)):.*")
+_HEADER = re.compile(r"(?i)\b((?:proxy-)?authorization|cookie|x-[\w-]{0,99}(?:key|token)):.*")
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[^\s\"']+")
+# Names and starts of tokens have a largest length: texts of any length are searched in one pass.
 _QUOTED = r"\"[^\"]*\"|'[^']*'"
 _ASSIGNED = re.compile(
-    rf"([A-Za-z_][\w.-]*)=(?:{_QUOTED}|[^\s&;\"']+?(?=[?#][\w.-]+=|[\s&;\"']|$))"
+    rf"(?<![\w.-])([\w.-]{{1,99}})=(?:{_QUOTED}|[^\s&;\"']+?(?=[?#][\w.-]+=|[\s&;\"']|$))"
 )
 """Parameters of an address, and variables within a line of a shell."""
 _GIVEN = re.compile(rf"(?<!\S)(--?[A-Za-z][\w-]*)\s+(?!-)(?:{_QUOTED}|\S+)")
 _SHAPES = re.compile(
     r"(?<![A-Za-z0-9])(?:"
-    r"hf_(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{8,}|hf_[a-z]{14,}|gh[pousr]_[A-Za-z0-9]{8,}"
+    r"hf_(?=[a-z]{0,99}[A-Z0-9])[A-Za-z0-9]{8,}|hf_[a-z]{14,}|gh[pousr]_[A-Za-z0-9]{8,}"
     r"|github_pat_\w{8,}|glpat-[\w-]{8,}|xox[a-z]-[\w-]{8,}|nvapi-[\w-]{8,}"
-    r"|sk-(?=[a-z-]*[A-Z0-9])[\w-]{8,}|A(?:KI|SI)A[A-Z0-9]{12,}|eyJ[\w-]{5,}\.[\w.-]+)"
+    r"|sk-(?=[a-z-]{0,99}[A-Z0-9])[\w-]{8,}|A(?:KI|SI)A[A-Z0-9]{12,}|eyJ[\w-]{5,999}\.[\w.-]+)"
 )
 """What tokens of well-known services look like, whatever stands before them."""
 _NUMBER = re.compile(r"[\d.,:]+")
