@@ -33,7 +33,7 @@ def train(steps, broken_rank=None, at=None):
         model(torch.ones(8, 64)).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
-    print("trained", steps, flush=True)
+    print(f"trained {steps}", flush=True)
 
 if __name__ == "__main__":
     dist.init_process_group("gloo")
