@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import sqlite3
 import sys
 from pathlib import Path
 
 import pytest
+from calling import call, refused
 from traces import Kineto, plain
 
-from ddptrace.cli import main
 from ddptrace.outputs import database, exports
 from ddptrace.outputs.tables import NAMES
-
-
-class Done:
-    """The end of a command that ran in this process."""
-
-    def __init__(self, code, stdout, stderr):
-        self.code, self.stdout, self.stderr = code, stdout, stderr
 
 
 @pytest.fixture
@@ -31,26 +23,7 @@ def export(tmp_path, monkeypatch):
         plain(rank).write(tmp_path / "run" / f"rank{rank}.json")
     monkeypatch.chdir(tmp_path)
 
-    def call(*words) -> Done:
-        monkeypatch.setattr(sys, "argv", ["ddptrace", "export", *map(str, words)])
-        stdout, stderr = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
-            try:
-                main()
-                code = 0
-            except SystemExit as end:
-                code = end.code or 0
-        assert "Traceback" not in stderr.getvalue()
-        return Done(code, stdout.getvalue(), stderr.getvalue())
-
-    return call
-
-
-def refused(done: Done, words: str) -> None:
-    assert (done.code, done.stdout) == (2, "")
-    assert done.stderr.startswith("ddptrace: ")
-    assert done.stderr.count("\n") == 1
-    assert words in done.stderr
+    return lambda *words: call(monkeypatch, "export", *words)
 
 
 def files() -> set[str]:
