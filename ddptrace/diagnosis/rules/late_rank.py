@@ -65,8 +65,8 @@ def straggler(basis: Basis) -> Iterator[Finding]:
         ranks=sorted(ranks),
         evidence=[
             Evidence("exposed_wait_ns", late.cost_ns, basis.limit_ns),
-            Evidence("transfer_alone_ns", middle(one.alone_ns for one in mine) or 0, None),
-            Evidence("slowed_ns", middle(one.slowed_ns for one in mine) or 0, None),
+            Evidence("transfer_alone_ns", middle(one.alone_ns for one in mine), None),
+            Evidence("slowed_ns", middle(one.slowed_ns for one in mine), None),
             Evidence("late_ns", late.late_ns, NOISE_NS),
             Evidence("led", late.led, None),
             Evidence("collectives", late.collectives, None),
@@ -85,8 +85,11 @@ def _cost_in_turn(basis: Basis, rank: int) -> Cost | None:
     """Return what each step loses on the rank that loses most in it, put down to one rank."""
     gains: dict[int | None, list[int]] = defaultdict(list)
     for one in basis.counted:
-        gains[one.row.step].append(_gain_ns(basis, one) or 0)
-    return basis.largest(lambda one: max(gains[one.row.step]) if one.row.rank == rank else None)
+        gain_ns = _gain_ns(basis, one)
+        gains[one.row.step] += [] if gain_ns is None else [gain_ns]
+    return basis.largest(
+        lambda one: max(gains[one.row.step], default=None) if one.row.rank == rank else None
+    )
 
 
 def _gain_ns(basis: Basis, one: Causes) -> int | None:
