@@ -77,3 +77,49 @@ def test_without_compute_beside_communication_it_may_be_slower_there():
     beside = found(*rows, ("comm", 300, 600))
     assert (beside.ratio, beside.low, beside.high) == (1, 1, 1 + UNSEEN)
     assert beside.compared_ratio == 0
+
+
+def steps_of(count, *kernels_of_step, comm):
+    """Return what steps of 10 ms tell, each of (name, start, end) kernels and one collective."""
+    rows = [
+        (name, ("compute", at + start, at + end, at + start, True))
+        for at in range(0, count * 10_000, 10_000)
+        for name, start, end in kernels_of_step
+    ]
+    rows += [(0, ("comm", at + comm[0], at + comm[1])) for at in range(0, count * 10_000, 10_000)]
+    rows.sort(key=lambda row: row[1][1])
+    marks = [(at, at + 10_000) for at in range(0, count * 10_000, 10_000)]
+    stated = trace(*(row for _, row in rows), marks=marks)
+    stated.ops.name[:] = [name for name, _ in rows]
+    return slowed([Recorded.of(stated)])
+
+
+MATMUL, NORM, COPY, LOSS = range(4)
+
+
+def layer(start, matmul, norm=50):
+    """Return the kernels of a layer's backward, one after another."""
+    ends = [start + norm, start + norm + matmul, start + norm + matmul + 20]
+    return [(NORM, start, ends[0]), (MATMUL, ends[0], ends[1]), (COPY, ends[1], ends[2])]
+
+
+def test_the_head_of_a_model_does_not_stand_for_its_layers():
+    """
+    compute  loss head(290).layer(200 → 300) layer layer    the matrix products have one name
+    comm     ..............rrrrrrrrrrrrrrrrrrrrrrrrrrrrr
+    """
+    head = [(LOSS, 0, 30), (MATMUL, 30, 320), (LOSS, 320, 350)]
+    layers = [each for at in (500, 900, 1300, 1700) for each in layer(at, 300)]
+    beside = steps_of(3, *head, *layers, comm=(500, 2100))
+    assert beside.compared_ratio == 0
+    assert (beside.ratio, beside.low, beside.high) == (1 + UNSEEN / 2, 1, 1 + UNSEEN)
+
+
+def test_layers_alone_stand_for_those_beside_communication():
+    """Four layers run alone and four beside communication; the head has its matrix product, too."""
+    head = [(LOSS, 0, 30), (MATMUL, 30, 830), (LOSS, 830, 860)]
+    alone = [each for at in range(1000, 2200, 300) for each in layer(at, 200)]
+    slow = [each for at in range(2200, 3800, 400) for each in layer(at, 300, 75)]
+    beside = steps_of(3, *head, *alone, *slow, comm=(2200, 3800))
+    assert beside.compared_ratio > 0.7
+    assert beside.ratio == pytest.approx((300 + 75 + 20) / (200 + 50 + 20), rel=0.03)

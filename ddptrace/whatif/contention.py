@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ddptrace.intervals import IntArray
 from ddptrace.kernels import Kind
+from ddptrace.metrics.by_code import medians_by_code
 from ddptrace.metrics.recorded import Recorded
 from ddptrace.metrics.slowdown import LEAST_RATIO, MOST_RATIO
 
@@ -17,9 +18,21 @@ FEWEST_CALLS = 2
 """A kernel is compared that ran so often alone, and so often beside communication."""
 OVERLAPPED = 0.2
 """A call ran beside communication that did so for this part of its time at least."""
-MOST_SPREAD = 0.25
-"""Calls of one name are one kernel when eight in ten differ by no more, against the median."""
-UNSEEN = 0.3
+MOST_SPREAD = 0.15
+"""Calls are of one kernel when eight in ten of those alone differ by no more, of their median."""
+NEIGHBOURS = 2
+"""Calls are of one kernel when so many before and behind them have the same names, too.
+
+A matrix product of a layer and that of the model's head have one name: what is around tells which
+it is. Without that the large ones, which run first, would stand for small ones in all layers.
+"""
+FEWEST_PLACES = 2
+"""Where only its own name is the same, a kernel is compared that ran alone at so many places."""
+MOST_SPREAD_BESIDE = 0.25
+"""And of which eight in ten calls beside communication differ by no more."""
+MOST_CALLS = 100_000
+"""So many calls of a recording tell enough."""
+UNSEEN = 0.4
 """Kernels that nothing compares may take this part longer, or twice as much more as others do.
 
 Half of it is what is taken for likely.
@@ -75,9 +88,14 @@ def _ratio(overlap_ns: float, excess_ns: float) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Calls:
-    """The compute kernels of a recording's steps; `place` counts those of a sort in its step."""
+    """The compute kernels of a recording's steps, those of a step and stream one after another.
 
-    sort: NDArray[np.intp]
+    `sort` is the same for those of one name and direction, `line` for those of one step and
+    stream, `place` counts those of a sort in their line.
+    """
+
+    sort: IntArray
+    line: IntArray
     place: IntArray
     length_ns: IntArray
     beside_ns: IntArray
@@ -87,22 +105,24 @@ def _calls(recorded: Recorded) -> _Calls:
     ops, owner = recorded.trace.ops, recorded.steps.owner
     length_ns = ops.end_ns - ops.start_ns
     rows = np.flatnonzero((ops.kind == Kind.COMPUTE) & (length_ns > 0) & (owner >= 0))
+    rows = rows[:MOST_CALLS]
+    rows = rows[np.lexsort((ops.stream[rows], owner[rows]))]  # by start within that, as they are
     # Forward and backward kernels of one name are of other sizes.
-    what = ops.name[rows].astype(np.int64) * 2 + ops.in_backward[rows]
-    _, sort = np.unique(what, return_inverse=True)
-    sort = sort.reshape(-1)
+    sort = ops.name[rows].astype(np.int64) * 2 + ops.in_backward[rows]
+    new = (np.diff(owner[rows], prepend=-1) != 0) | (np.diff(ops.stream[rows], prepend=-2) != 0)
+    line = np.cumsum(new)
     return _Calls(
         sort=sort,
-        place=_places(owner[rows], sort),
+        line=line,
+        place=_places(line, sort),
         length_ns=length_ns[rows],
         beside_ns=recorded.busy.comm.length_in(ops.start_ns[rows], ops.end_ns[rows]),
     )
 
 
-def _places(owner: NDArray[np.intp], sort: NDArray[np.intp]) -> IntArray:
-    order = np.lexsort((np.arange(sort.size), sort, owner))
-    new = np.ones(order.size, np.bool_)
-    new[1:] = (np.diff(owner[order]) != 0) | (np.diff(sort[order]) != 0)
+def _places(line: IntArray, sort: IntArray) -> IntArray:
+    order = np.lexsort((sort, line))
+    new = (np.diff(line[order], prepend=-1) != 0) | (np.diff(sort[order], prepend=-1) != 0)
     at = np.arange(order.size)
     places = np.empty(order.size, np.int64)
     places[order] = at - np.maximum.accumulate(np.where(new, at, 0))
@@ -110,39 +130,84 @@ def _places(owner: NDArray[np.intp], sort: NDArray[np.intp]) -> IntArray:
 
 
 def _compared(calls: _Calls) -> Iterator[tuple[float, float]]:
-    """Yield for each sort how long it ran beside communication, and what it took longer for that.
+    """Yield of groups of calls how long they ran beside communication, and what that cost them.
 
-    Only sorts count of which it is known how long they take alone, and that are slower by no more
-    than communication can do: others are not the same kernels.
+    The more calls have in common with those alone, the earlier they are compared with them.
     """
-    order = np.argsort(calls.sort, kind="stable")
-    borders = np.flatnonzero(np.diff(calls.sort[order])) + 1
-    for rows in np.split(order, borders) if order.size else ():
-        length, overlap = calls.length_ns[rows], calls.beside_ns[rows]
-        alone, beside = rows[overlap == 0], rows[overlap >= OVERLAPPED * length]
-        if min(alone.size, beside.size) < FEWEST_CALLS:
-            continue
-        overlap_ns, excess_ns = _excess(calls, alone, beside)
-        if overlap_ns and LEAST_RATIO <= _ratio(overlap_ns, excess_ns) <= MOST_RATIO:
-            yield overlap_ns, excess_ns
+    beside = calls.beside_ns >= np.maximum(OVERLAPPED * calls.length_ns, 1)
+    alone = calls.beside_ns == 0
+    for neighbours in range(NEIGHBOURS, -1, -1):
+        kernel = _kernels(calls, neighbours)
+        for rows in _groups(kernel, alone, beside):
+            mine = rows[beside[rows]]
+            alone_ns = _alone_ns(calls, rows[alone[rows]], mine, is_sure=neighbours > 0)
+            if alone_ns is None:
+                continue
+            overlap_ns = float(calls.beside_ns[mine].sum())
+            excess_ns = float((calls.length_ns[mine] - alone_ns).sum())
+            if LEAST_RATIO <= _ratio(overlap_ns, excess_ns) <= MOST_RATIO:
+                beside[mine] = False
+                yield overlap_ns, excess_ns
 
 
-def _excess(
-    calls: _Calls, alone: NDArray[np.intp], beside: NDArray[np.intp]
-) -> tuple[float, float]:
-    """Return how long calls ran beside communication, and how much longer than alone they took.
+def _kernels(calls: _Calls, neighbours: int) -> IntArray:
+    """Return a number for each call that those share which have the same names around them."""
+    around = [calls.sort]
+    for far in range(1, neighbours + 1):
+        same = calls.line[far:] == calls.line[:-far]
+        before, behind = np.full((2, calls.sort.size), -1, np.int64)
+        before[far:][same] = calls.sort[:-far][same]
+        behind[:-far][same] = calls.sort[far:][same]
+        around += [before, behind]
+    kernel = np.zeros(calls.sort.size, np.int64)
+    for each in around:
+        # Pairs of numbers made one, and small again, so that the next product is no overflow.
+        _, kernel = np.unique(kernel * (int(each.max(initial=0)) + 2) + each, return_inverse=True)
+        kernel = kernel.reshape(-1)
+    return kernel
+
+
+def _groups(
+    kernel: IntArray, alone: NDArray[np.bool_], beside: NDArray[np.bool_]
+) -> Iterator[NDArray[np.intp]]:
+    """Yield the calls of each kernel that has enough of both kinds."""
+    enough = np.bincount(kernel[alone], minlength=kernel.max(initial=0) + 1) >= FEWEST_CALLS
+    enough &= np.bincount(kernel[beside], minlength=enough.size) >= FEWEST_CALLS
+    rows = np.flatnonzero(enough[kernel] & (alone | beside))
+    rows = rows[np.argsort(kernel[rows], kind="stable")]
+    borders = np.flatnonzero(np.diff(kernel[rows])) + 1
+    return (each for each in np.split(rows, borders) if each.size)
+
+
+def _alone_ns(
+    calls: _Calls, alone: NDArray[np.intp], beside: NDArray[np.intp], *, is_sure: bool
+) -> float | NDArray[np.float64] | None:
+    """Return how long calls beside communication would take alone; None where nothing tells.
 
     At one place of all steps they are the same kernel. Others count where all calls alone have
-    about one length.
+    about one length; where only the name is the same, those beside communication, too.
     """
-    alone = alone[np.lexsort((calls.length_ns[alone], calls.place[alone]))]
-    places, first, count = np.unique(calls.place[alone], return_index=True, return_counts=True)
-    middle_ns = calls.length_ns[alone][first + (count - 1) // 2].astype(np.float64)
-    at = np.minimum(np.searchsorted(places, calls.place[beside]), places.size - 1)
-    same = places[at] == calls.place[beside]
-    low, middle, high = np.percentile(calls.length_ns[alone], (10, 50, 90))
-    is_steady = high - low <= MOST_SPREAD * middle
-    alone_ns = np.where(same, middle_ns[at], middle if is_steady else np.nan)
-    known = ~np.isnan(alone_ns)
-    excess_ns = (calls.length_ns[beside] - alone_ns)[known]
-    return float(calls.beside_ns[beside][known].sum()), float(excess_ns.sum())
+    places = calls.place[alone]
+    if np.isin(calls.place[beside], places).all():
+        return _of_places(calls, alone, beside)
+    if not _is_steady(calls.length_ns[alone], MOST_SPREAD):
+        return None
+    if not is_sure and (
+        np.unique(places).size < FEWEST_PLACES
+        or not _is_steady(calls.length_ns[beside], MOST_SPREAD_BESIDE)
+    ):
+        return None
+    return float(np.median(calls.length_ns[alone]))
+
+
+def _of_places(
+    calls: _Calls, alone: NDArray[np.intp], beside: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    places, at = np.unique(calls.place[alone], return_inverse=True)
+    middle = medians_by_code(at.reshape(-1), calls.length_ns[alone], places.size)
+    return np.array(middle, np.float64)[np.searchsorted(places, calls.place[beside])]
+
+
+def _is_steady(length_ns: IntArray, most_spread: float) -> bool:
+    low, middle, high = np.percentile(length_ns, (10, 50, 90))
+    return bool(high - low <= most_spread * middle)
