@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ddptrace.whatif.cost import ASSUMED_ALPHA_NS, Samples, fit, straight
+from ddptrace.whatif.cost import (
+    ASSUMED_ALPHA_NS,
+    LEAST_OTHER_JOB,
+    MOST_OTHER_JOB,
+    OUTSIDE_RATIO,
+    SPREADS,
+    UNKNOWN_OTHER_JOB,
+    Samples,
+    fit,
+    straight,
+)
 
 MB = 10**6
 
@@ -99,8 +109,9 @@ def test_one_size_has_an_assumed_alpha_and_bandwidth_to_go_with_it():
     assert found.curve(100 * MB) == pytest.approx(4 * MB)
     assert found.curve.alpha_ns == (ASSUMED_ALPHA_NS,)
     low, high = found.bounds(MB)
-    assert low < found.curve(MB) / 2
-    assert high > found.curve(MB) * 1.5
+    third, triple = ASSUMED_ALPHA_NS / 3, ASSUMED_ALPHA_NS * 3
+    assert low < third + 40_000
+    assert high > triple + 35_000
 
 
 def test_an_alpha_that_is_known_is_not_assumed():
@@ -130,8 +141,11 @@ def test_beyond_the_sizes_that_were_seen_it_is_less_sure():
     found = fit(samples(*on_line(60_000, 40_000)))
     low, high = found.bounds(80 * MB)
     assert (high - low) / found.curve(80 * MB) < 0.01
-    low, high = found.bounds(64 * 12 * MB)
-    assert (high - low) / found.curve(64 * 12 * MB) > 0.2
+    near, far = (found.bounds(size * MB) for size in (64 * 2, 64 * 12))
+    assert near[1] / found.curve(64 * 2 * MB) < 1 + OUTSIDE_RATIO
+    assert far[1] / found.curve(64 * 12 * MB) == pytest.approx(1 + OUTSIDE_RATIO)
+    assert far[0] / found.curve(64 * 12 * MB) == pytest.approx(1 / (1 + OUTSIDE_RATIO))
+    assert found.bounds(MB / 4)[1] / found.curve(MB / 4) == pytest.approx(1 + OUTSIDE_RATIO)
     assert found.doublings_outside(64 * 10 * MB) == pytest.approx(3)
     assert found.doublings_outside(4 * MB / 10) == pytest.approx(3)
     assert found.doublings_outside(10 * MB) == 0
@@ -158,3 +172,20 @@ def test_a_thousand_sizes_are_fitted_as_well():
 
 def test_a_straight_curve_is_a_line():
     assert straight(5, 2)(10) == 25
+
+
+def test_transfers_of_a_steady_link_are_as_long_in_other_jobs():
+    assert fit(samples(*on_line(60_000, 40_000) * 2)).other_job_ratio == LEAST_OTHER_JOB
+
+
+def test_transfers_that_differ_in_one_job_differ_more_between_jobs():
+    """Those of one size are between 5 % shorter and 5 % longer than the middle."""
+    pairs = [(10 * MB, round(1e6 * (1 + off / 100))) for off in range(-5, 6)] * 3
+    expected = SPREADS * 0.04  # eight in ten are within 4 %
+    assert fit(samples(*pairs)).other_job_ratio == pytest.approx(expected, rel=0.1)
+    wild = [(10 * MB, round(1e6 * (1 + off / 10))) for off in range(-5, 6)] * 3
+    assert fit(samples(*wild)).other_job_ratio == MOST_OTHER_JOB
+
+
+def test_few_transfers_tell_little_of_other_jobs():
+    assert fit(samples((100 * MB, 4 * MB), (100 * MB, 4 * MB))).other_job_ratio == UNKNOWN_OTHER_JOB

@@ -61,7 +61,7 @@ def test_the_step_with_any_cap_is_what_the_job_would_take(job, tmp_path):
 def test_the_interval_holds_the_step_and_the_noise_of_runs(tmp_path):
     for one in predict(recorded(PLAIN, tmp_path), CAPS).predictions:
         assert one.low_ns < one.step_ns < one.high_ns
-        assert one.high_ns - one.low_ns >= 0.019 * one.step_ns
+        assert one.high_ns - one.low_ns >= 0.039 * one.step_ns
 
 
 def test_the_cap_of_the_recorded_buckets_is_found(tmp_path):
@@ -84,7 +84,7 @@ def test_a_default_cap_is_known_by_its_small_first_bucket(tmp_path):
     assert predict(recorded(job, tmp_path), [25]).recorded_cap_mb == 25
 
 
-@pytest.mark.parametrize(("cap", "best"), [(100, 1), (1, 1)])
+@pytest.mark.parametrize(("cap", "best"), [(30, 1), (1, 1)])
 def test_the_best_cap_gains_what_it_would(cap, best, tmp_path):
     job = with_cap(PLAIN, cap)
     found = predict(recorded(job, tmp_path), CAPS, Scenario(alpha_ns=20_000))
@@ -92,6 +92,28 @@ def test_the_best_cap_gains_what_it_would(cap, best, tmp_path):
     gain = step_of(job) - step_of(with_cap(job, best))
     assert found.best.gain_ns / 1000 == pytest.approx(gain, abs=4)
     assert found.best.gain_low_ns <= found.best.gain_ns <= found.best.gain_high_ns
+
+
+def test_what_nothing_ran_beside_of_may_slow_compute(tmp_path):
+    """One bucket, which hides nothing: compute beside smaller ones is as fast as alone, or 1.4."""
+    job = with_cap(PLAIN, 100)
+    found = predict(recorded(job, tmp_path), [8, 100], Scenario(alpha_ns=20_000)).predictions
+    for slow in (1.0, 1.2, 1.4):
+        step_us = step_of(with_cap(replace(PLAIN, slow=slow), 8))
+        assert found[0].low_ns < 1000 * step_us < found[0].high_ns
+    assert found[0].step_ns / 1000 == pytest.approx(
+        step_of(with_cap(replace(PLAIN, slow=1.2), 8)), rel=0.005
+    )
+    assert found[1].step_ns / 1000 == pytest.approx(step_of(job), rel=0.002)
+
+
+def test_another_job_may_have_slower_transfers_than_this_one(tmp_path):
+    """With other buckets transfers may be 10 % longer: 9 of them, of 2 sizes, tell no less."""
+    slow = recorded(with_cap(replace(PLAIN, per_mib=40), 16), tmp_path)
+    other, own = predict(slow, [8, 16]).predictions
+    assert own.high_ns < 1.03 * own.step_ns
+    dearer = replace(PLAIN, per_mib=44, alpha=22)
+    assert other.high_ns / 1000 > step_of(with_cap(dearer, 8))
 
 
 def test_a_cap_that_is_as_good_stays(tmp_path):

@@ -16,7 +16,7 @@ from ddptrace.whatif.document import Anchor
 
 HOST_BOUND_RATIO = 0.05
 """A step whose GPU waits for the host for more than this part of it is no matter of buckets."""
-NOISE_RATIO = 0.015
+NOISE_RATIO = 0.02
 """Runs of one job differ by about this much, even where the steps of one run do not."""
 _SURE = 2.0
 _OF_NORMAL = 1.4826  # from the median distance to the deviation of a normal distribution

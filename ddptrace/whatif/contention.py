@@ -69,7 +69,7 @@ def slowed(recordings: Iterable[Recorded]) -> Slowed:
             known_ns += overlap_ns
             lost_ns += excess_ns
     if not beside_ns:
-        return Slowed(1.0, 1.0, 1 + UNSEEN, 0.0)
+        return Slowed(1 + UNSEEN / 2, 1.0, 1 + UNSEEN, 0.0)
     ratio = max(_ratio(known_ns, lost_ns), 1.0) if known_ns else 1.0
     compared = known_ns / beside_ns
     unseen = max(UNSEEN, 2 * (ratio - 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 from ddptrace.whatif.contention import ENOUGH_RATIO, Slowed
 from ddptrace.whatif.cost import Fit
@@ -55,6 +55,13 @@ class Known:
             yield "slowdown", self._with(self.fit.curve, self.beside.low, host)
             yield "slowdown", self._with(self.fit.curve, self.beside.high, host)
 
+    def other_jobs(self, host: float) -> Iterator[Physics]:
+        """Yield the physics of jobs whose transfers are shorter and longer than the recorded."""
+        ratio = 1 + self.fit.other_job_ratio
+        for factor in (1 / ratio, ratio):
+            cost = partial(_times, self.fit.curve, factor)
+            yield self._with(cost, self.beside.ratio, host)
+
     def without_bytes(self, host: float) -> Physics:
         """Return the physics of a link that moves any number of bytes at once."""
         return self._with(_alpha_of(self.fit), self.beside.ratio, host)
@@ -73,6 +80,10 @@ def _alpha_of(fit: Fit) -> Cost:
     curve = fit.curve
     flat = replace(curve, ns_per_byte=(0.0,) * len(curve.ns_per_byte))
     return lambda size: flat(size)
+
+
+def _times(cost: Cost, factor: float, size_bytes: float) -> float:
+    return cost(size_bytes) * factor
 
 
 def _faster(whole_ns: float, alpha_ns: float, times: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import hypot
 
 import numpy as np
@@ -17,11 +17,6 @@ from ddptrace.whatif.replay import Replayed
 from ddptrace.whatif.scenario import Scenario
 from ddptrace.whatif.schedule import Packed, Physics, Schedule
 
-OTHER_JOB_RATIO = 0.05
-"""Exposed transfers take longer or shorter by this in another job, even of the same sizes.
-
-By more where transfers are further off their line than that.
-"""
 OUTSIDE_DOUBLINGS = 0.5
 """A prediction is outside what was seen when the size of a bucket is further out than this."""
 NEARLY_RATIO = 0.002
@@ -61,6 +56,10 @@ class Scenes:
         self._extremes = [
             (name, self._pair(physics)) for name, physics in known.extremes(start.host)
         ]
+        self._other_jobs = [
+            replace(self._point, after=self._after(physics))
+            for physics in known.other_jobs(start.host)
+        ]
 
     def _pair(self, physics: Physics) -> _Pair:
         """Return a job before and after the change.
@@ -70,8 +69,10 @@ class Scenes:
         """
         before = Schedule.of(self._job, physics, Scenario())
         now = before.recorded() if self._current is None else before.with_buckets(self._current)
-        after = Schedule.of(self._job, self._known.after(physics), self._scenario)
-        return _Pair(now.step_ns, after)
+        return _Pair(now.step_ns, self._after(physics))
+
+    def _after(self, physics: Physics) -> Schedule:
+        return Schedule.of(self._job, self._known.after(physics), self._scenario)
 
     def predicted(self, cap_mb: float, buckets: Packed, misfit_ratio: float) -> Prediction:
         """Return the step with some buckets.
@@ -82,12 +83,7 @@ class Scenes:
         change = self._changed(buckets)
         start, expected = self._start, self._start.step_ns + change.likely
         # What the replay cannot explain grows with how much is changed.
-        unknown = hypot(
-            misfit_ratio * abs(change.likely),
-            max(OTHER_JOB_RATIO, self._known.fit.residual_ratio)
-            * self._is_new(buckets)
-            * step.exposed_comm_ns,
-        )
+        unknown = misfit_ratio * abs(change.likely)
         low = expected - hypot(change.likely - change.low, start.noise_ns, unknown)
         high = expected + hypot(change.high - change.likely, start.noise_ns, unknown)
         if self._job.resolution == "buckets" and self._is_new(buckets):
@@ -131,7 +127,8 @@ class Scenes:
         likely = self._point.change_ns(buckets)
         below: dict[str, float] = {}
         above: dict[str, float] = {}
-        for name, pair in self._extremes:
+        others = self._other_jobs if self._is_new(buckets) else []
+        for name, pair in [*self._extremes, *(("other job", each) for each in others)]:
             off = pair.change_ns(buckets) - likely
             below[name] = max(below.get(name, 0.0), -off)
             above[name] = max(above.get(name, 0.0), off)
