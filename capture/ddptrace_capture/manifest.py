@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from ddptrace_capture import replicas
+from ddptrace_capture import link, replicas
 from ddptrace_capture.options import Options
 from ddptrace_capture.output_folder import MANIFEST
 from ddptrace_capture.rank_record import write_whole
@@ -44,6 +44,7 @@ def write(
         "options": _told_options(options),
         "versions": next((record["versions"] for record in records), {}) | _own_version(),
         "replicas": replicas.compared(records) if options.check_replicas else None,
+        "link": link.joined(records) if options.measure_link else None,
         "ranks": [_rank(record, Path(options.output), exit_code) for record in records],
     }
     write_whole(Path(options.output) / MANIFEST, document)

@@ -47,6 +47,7 @@ class Options:
     stop_after: bool = False
     bucket_cap_mb: float | None = None
     check_replicas: bool = False
+    measure_link: bool = False
     nsys: str | None = None
     nsys_each_rank: bool = False
     keep_nsys_rep: bool = False
@@ -138,6 +139,7 @@ def options_of(given: argparse.Namespace) -> Options:
         stop_after=given.stop_after,
         bucket_cap_mb=given.bucket_cap_mb,
         check_replicas=given.check_replicas,
+        measure_link=given.measure_link,
         nsys=given.nsys,
         keep_nsys_rep=given.keep_nsys_rep,
     )
@@ -224,6 +226,11 @@ def parser() -> argparse.ArgumentParser:
         "--check-replicas",
         action="store_true",
         help="tell in the manifest whether all ranks have the same parameters at the end",
+    )
+    add(
+        "--measure-link",
+        action="store_true",
+        help="after the last recorded step, time all-reduces of many sizes, for ddptrace whatif",
     )
     add(
         "--scrub",

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from multiprocessing.util import Finalize
 from typing import Any
 
-from ddptrace_capture import rank_record, replicas
+from ddptrace_capture import link, rank_record, replicas
 from ddptrace_capture.boundaries import Boundaries
 from ddptrace_capture.bucket_cap import BucketCap
 from ddptrace_capture.ddp import ddp_modules
@@ -48,6 +48,7 @@ class Recorder:
         self._parts: list[Recorded] = []
         self._ddp: list[dict[str, Any]] = []
         self._replica: dict[str, Any] | None = None
+        self._link: dict[str, Any] | None = None
         self._versions: dict[str, str] = {}
         self._chosen = False
         self._failed = False
@@ -180,6 +181,8 @@ class Recorder:
         if self._options.check_replicas:
             # Nothing is timed or recorded any more.
             self._replica = replicas.replica()
+        if self._options.measure_link:
+            self._link = link.measured()
         whole = "timed" if self._options.profiler == "none" else "recorded"
         self._save(whole if self._chosen else "not_chosen", None)
 
@@ -250,6 +253,7 @@ class Recorder:
             "parts": [asdict(part) for part in self._parts],
             "ddp": self._ddp,
             "replica": self._replica,
+            "link": self._link,
         }
         rank_record.write_whole(path, document)
 

@@ -23,7 +23,7 @@ FOLDER = "ddptrace-sweep"
 FEWEST_TIMED = 5
 _MOST_CAPS = 100
 _MOST_REPEATS = 100
-_OF_ONE_RUN = ("output", "bucket_cap_mb", "check_replicas", "nsys_each_rank")
+_OF_ONE_RUN = ("output", "bucket_cap_mb", "check_replicas", "measure_link", "nsys_each_rank")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,8 @@ def parse(words: Sequence[str]) -> SweepRequest:
         raise CaptureError(
             f"--timed {given.timed}: a sweep compares timed steps; {FEWEST_TIMED} are the least"
         )
-    given.bucket_cap_mb, given.check_replicas, caps_mb = None, True, given.bucket_cap_mb
+    given.check_replicas = given.measure_link = True
+    given.bucket_cap_mb, caps_mb = None, given.bucket_cap_mb
     return SweepRequest(
         options=options_of(given),
         command=command,

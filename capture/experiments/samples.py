@@ -97,6 +97,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--recorded", type=int, default=3, help="steps to record in each part")
     parser.add_argument("--warmup", type=int, default=11, help="steps to leave alone first")
     parser.add_argument("--record-shapes", action="store_true", help="record operators' shapes")
+    parser.add_argument("--measure-link", action="store_true", help="time all-reduces at the end")
     parser.add_argument("--nsys", help="the nsys to use")
     parser.add_argument("--until", type=float, help="start nothing after so many seconds")
     parser.add_argument("names", nargs="*", help="default: all switches, and healthy")
@@ -123,6 +124,7 @@ def record(name: str, options: argparse.Namespace) -> int:
     capture += ["--warmup", str(options.warmup), "--timed", str(options.timed)]
     capture += ["--steps", str(options.recorded)]
     capture += ["--record-shapes"] if options.record_shapes else []
+    capture += ["--measure-link"] if options.measure_link else []
     capture += ["--nsys", options.nsys] if options.nsys else []
     job = job_of(name, options)
     command = [sys.executable, *capture, "--", sys.executable, *launcher, *job]
