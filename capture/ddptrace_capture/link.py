@@ -22,7 +22,9 @@ LEADER_WAITS, OTHERS_WAIT = timedelta(seconds=30), timedelta(seconds=60)
 LEAST_BYTES, MOST_BYTES = 1 << 16, 1 << 29
 PROBE_BYTES = 1 << 22
 ROUNDS = 3
-CALLS = 3
+CALLS = 5
+AHEAD_CYCLES = 4_000_000
+"""So long the GPU spins before it reduces, about 2 ms: else small ones would wait for the host."""
 MOST_NS = 8_000_000_000
 """Sizes that would make it longer than this are left out, the largest first."""
 FREE_PART = 4
@@ -194,6 +196,7 @@ def _on_gpu_ns(mine: _Group, piece: Any) -> float:  # noqa: ANN401 - as above
 
     began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize(mine.device)
+    torch.cuda._sleep(AHEAD_CYCLES)
     began.record()
     _reduce(mine, piece)
     ended.record()
