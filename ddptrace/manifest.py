@@ -110,6 +110,27 @@ class Replicas:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkGroup:
+    """What collectives of some sizes took in one group while nothing else ran, as it timed them.
+
+    `time_ns` has a few times of each size, those of the rank that waited least.
+    """
+
+    members: tuple[int, ...]
+    operation: str
+    size_bytes: tuple[int, ...]
+    time_ns: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What the recorder measured of the link; where nothing, `reason` says why."""
+
+    groups: tuple[LinkGroup, ...] = ()
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """What the recorder of a run tells of it; `ranks` are distinct and rising, perhaps not all."""
 
@@ -121,6 +142,7 @@ class Manifest:
     options: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     replicas: Replicas | None = None
+    link: Link | None = None
     ranks: tuple[RankFacts, ...] = ()
 
     def of_rank(self, rank: int) -> RankFacts | None:

@@ -281,3 +281,28 @@ def test_a_bare_script_with_workers_and_marked_steps_is_rank_0(scripts, tmp_path
     assert done.code == 0, done.err
     assert done.names == {"rank0.pt.trace.json.gz", "manifest.json"}
     assert done.steps() == [[5, 6, 7]]
+
+
+def test_the_link_is_measured_once_all_is_recorded(scripts, tmp_path):
+    done = Captured(tmp_path, [*SHORT, "--measure-link"], [*TORCHRUN, scripts / "job.py", 12])
+    assert (done.code, done.out.count("trained 12")) == (0, 2), done.err
+    assert "not measured" not in done.err
+    (group,) = done.manifest["link"]["groups"]
+    assert (group["members"], group["operation"]) == ([0, 1], "all_reduce")
+    assert group["size_bytes"] == [65_536, 66_560]  # all gradients have 66,560 bytes
+    assert [len(times) for times in group["time_ns"]] == [3, 3]
+    assert min(min(times) for times in group["time_ns"]) > 0
+    known = load_run(tmp_path / "run").manifest.link
+    assert (known.reason, known.groups[0].members) == (None, (0, 1))
+    assert known.groups[0].size_bytes == (65_536, 66_560)
+
+
+def test_a_job_that_ends_early_has_no_measured_link_and_says_so(scripts, tmp_path):
+    done = Captured(tmp_path, [*SHORT, "--measure-link"], [*TORCHRUN, scripts / "job.py", 7])
+    assert done.code == 0
+    assert "the link was not measured: rank 0 ended before its last step" in done.err
+    assert done.manifest["link"]["groups"] == []
+
+
+def test_a_link_that_nobody_asks_for_is_null(whole):
+    assert whole.manifest["link"] is None

@@ -14,7 +14,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "capture.md"
 OPTIONS = {
     "--help", "--output", "--force", "--profiler", "--warmup", "--timed", "--steps", "--ranks",
     "--step-mark", "--record-shapes", "--with-stack", "--stop-after", "--bucket-cap-mb",
-    "--check-replicas", "--nsys", "--keep-nsys-rep", "--scrub",
+    "--check-replicas", "--measure-link", "--nsys", "--keep-nsys-rep", "--scrub",
 }  # fmt: skip
 
 

@@ -1,57 +1,151 @@
-"""The fixed cost and the bandwidth of a link, from transfers of several sizes."""
+"""All-reduces timed on the link alone: which sizes, how ranks agree, what the manifest tells."""
 
-from __future__ import annotations
+import threading
+from datetime import timedelta
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ddptrace.metrics.link import fitted
+from ddptrace_capture import link
+from ddptrace_capture.errors import CaptureError
 
-MB = 10**6
-
-
-def line(*pairs):
-    sizes, times = zip(*pairs, strict=True)
-    return fitted(np.array(sizes, np.int64), np.array(times, np.int64))
+MIB = 1 << 20
 
 
-@given(
-    fixed=st.integers(0, 500_000),
-    per_kb=st.integers(1, 1000),
-    sizes=st.lists(st.integers(1, 1000), min_size=2, max_size=12, unique=True),
+def group(*ranks, mine=0):
+    return link._Group(None, ranks, mine, None, None, MIB)
+
+
+class Store:
+    """Keeps texts by name, as torch's stores do."""
+
+    def __init__(self):
+        self.kept = {}
+        self.changed = threading.Condition()
+
+    def set(self, key, value):
+        with self.changed:
+            self.kept[key] = value.encode()
+            self.changed.notify_all()
+
+    def get(self, key):
+        return self.kept[key]
+
+    def compare_set(self, key, expected, desired):
+        with self.changed:
+            if key not in self.kept and not expected:
+                self.set(key, desired)
+            return self.kept[key]
+
+    def wait(self, keys, patience):
+        with self.changed:
+            there = self.changed.wait_for(
+                lambda: all(key in self.kept for key in keys), patience.total_seconds()
+            )
+        if not there:
+            raise RuntimeError("timed out")
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(link, "LEADER_WAITS", timedelta(seconds=0.05))
+    monkeypatch.setattr(link, "OTHERS_WAIT", timedelta(seconds=0.1))
+
+
+def agreed(store, *offers):
+    """Return what each rank hears, of ranks that each offer so many bytes at the same time."""
+    ranks, heard = range(len(offers)), {}
+
+    def one(rank):
+        try:
+            heard[rank] = link._Talk(group(*ranks, mine=rank), store).agree_on_most(offers[rank])
+        except CaptureError as error:
+            heard[rank] = str(error)
+
+    threads = [threading.Thread(target=one, args=(r,)) for r in ranks if offers[r] is not None]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return heard
+
+
+def test_the_least_that_a_rank_has_room_for_counts():
+    assert agreed(Store(), 7, 5, 9) == {0: 5, 1: 5, 2: 5}
+
+
+@pytest.mark.parametrize("silent", [1, 2])
+def test_without_all_ranks_nothing_is_measured(impatient, silent):
+    offers = [7, 5, 9]
+    offers[silent] = None
+    heard = agreed(Store(), *offers)
+    assert len(heard) == 2
+    assert all("not every rank came" in each for each in heard.values())
+
+
+def test_without_the_first_rank_nothing_is_measured_also_when_it_comes_later(impatient):
+    store = Store()
+    assert "not every rank" in agreed(store, None, 5)[1]
+    assert "not every rank" in agreed(store, 7, None)[0]
+
+
+def test_a_rank_that_comes_after_the_decision_obeys_it(impatient):
+    store = Store()
+    assert "not every rank" in agreed(store, 7, None)[0]
+    assert "not every rank" in agreed(store, None, 5)[1]
+
+
+def test_the_first_rank_chooses_the_sizes():
+    store = Store()
+    assert link._Talk(group(0, 1), store).agree_on_sizes([1, 2]) == [1, 2]
+    assert link._Talk(group(0, 1, mine=1), store).agree_on_sizes([1, 2, 4]) == [1, 2]
+
+
+def test_groups_do_not_hear_each_other():
+    store = Store()
+    link._Talk(group(0, 1), store).agree_on_sizes([1])
+    assert link._Talk(group(0, 2), store).agree_on_sizes([2]) == [2]
+
+
+def test_sizes_are_powers_of_two_and_all_gradients_at_once():
+    assert link._affordable(5 * MIB, 0.01) == [
+        *(1 << exponent for exponent in range(16, 23)), 5 * MIB
+    ]  # fmt: skip
+    assert link._affordable(1 << 20, 0.01)[-2:] == [1 << 19, 1 << 20]
+    assert link._affordable(1000, 0.01) == [1000]
+
+
+def test_on_a_slow_link_the_largest_sizes_are_left_out():
+    """1 byte a ns: 20 calls of 2 × 256 MiB would take 10.7 s, of half of that 5.4 s."""
+    assert link._affordable(1 << 28, 1.0)[-1] == 1 << 27
+    assert link._affordable(1 << 28, 1e6) == [1 << 16]
+
+
+def record(rank, *times, problem=None, size=(4, 8)):
+    groups = [
+        {"members": [0, 1], "operation": "all_reduce", "size_bytes": [*size], "time_ns": [*times]}
+    ]
+    return {
+        "rank": {"rank": rank},
+        "link": {"groups": groups if times else [], "problem": problem},
+    }
+
+
+def test_the_rank_that_waited_least_tells_how_long_a_call_took():
+    found = link.joined([record(0, [5, 9], [7, 8]), record(1, [6, 3], [9, 2])])
+    assert found["groups"][0]["time_ns"] == [[5, 3], [7, 2]]
+    assert found["reason"] is None
+
+
+@pytest.mark.parametrize(
+    ("records", "reason"),
+    [
+        ([record(0, problem="no room"), record(1, problem="no room")], "no room"),
+        ([{"rank": {"rank": 0}, "link": None}], "rank 0 ended before its last step"),
+        ([record(0), record(1)], "no DDP model"),
+        ([], "no DDP model"),
+    ],
 )
-def test_a_straight_line_is_found_again(fixed, per_kb, sizes):
-    sizes = [1, 1000, *sizes]
-    found = line(*((size * 100_000, fixed + size * 100 * per_kb) for size in sizes))
-    assert found.fixed_ns == pytest.approx(fixed, abs=1)
-    assert found.ns_per_byte == pytest.approx(per_kb / 1000)
-    assert found.bandwidth_gb_s == pytest.approx(1000 / per_kb)
-    assert found.spread_ratio == pytest.approx(0, abs=1e-6)
-
-
-def test_one_cold_transfer_does_not_turn_the_line():
-    """25 GB/s and 50 µs; the first transfer of the largest size took three times as long."""
-    pairs = [(size * MB, 50_000 + size * 40_000) for size in (10, 20, 30, 40, 50) for _ in range(3)]
-    pairs[-1] = (50 * MB, 6_000_000)
-    assert line(*pairs).bandwidth_gb_s == pytest.approx(25)
-
-
-def test_sizes_a_few_bytes_apart_tell_no_slope():
-    """Without their weights the four pairs of neighbours would decide: they are noise."""
-    near = [(33 * MB + at, 1_300_000 + (-1) ** at * 40_000) for at in range(4)]
-    assert line((131 * MB, 5_000_000), *near).bandwidth_gb_s == pytest.approx(26.5, rel=0.05)
-
-
-def test_sizes_too_much_alike_make_no_line():
-    assert line((10 * MB, 100), (19 * MB, 200)) is None
-    assert line((10 * MB, 100), (20 * MB, 200)) is not None
-    assert line((10 * MB, 100), (10 * MB, 120)) is None
-    assert line((0, 100), (10 * MB, 120)) is None
-
-
-def test_faster_with_more_bytes_is_no_negative_bandwidth():
-    found = line((10 * MB, 500), (30 * MB, 400))
-    assert found.ns_per_byte == 0
-    assert found.bandwidth_gb_s is None
+def test_why_nothing_was_measured_is_told(records, reason):
+    found = link.joined(records)
+    assert found["groups"] == []
+    assert reason in found["reason"]

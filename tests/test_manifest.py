@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
@@ -265,3 +266,43 @@ def test_a_manifest_is_found_beside_traces_that_a_pattern_names(tmp_path):
     captured(tmp_path)
     found = load_run(str(tmp_path / "*.gz"))
     assert [len(each.marks) for each in found.figures] == [len(marks())] * 2
+
+
+LINK = {
+    "groups": [
+        {
+            "members": [0, 1],
+            "operation": "all_reduce",
+            "size_bytes": [65_536, 131_072],
+            "time_ns": [[9, 8], [17, 16]],
+        }
+    ],
+    "reason": None,
+}
+
+
+def test_the_manifest_tells_what_the_link_does(tmp_path):
+    (group,) = told(tmp_path, link=LINK).link.groups
+    assert (group.members, group.operation) == ((0, 1), "all_reduce")
+    assert (group.size_bytes, group.time_ns) == ((65_536, 131_072), ((9, 8), (17, 16)))
+
+
+@pytest.mark.parametrize("odd", [None, "fast", [[-1]], [["8"]], [8, 9], 1e400])
+def test_odd_times_of_a_link_cost_the_group_alone(tmp_path, odd):
+    broken = {**LINK["groups"][0], "time_ns": odd}
+    found = told(tmp_path, link={"groups": [broken, *LINK["groups"]], "reason": None}, exit_code=3)
+    assert [len(group.time_ns) for group in found.link.groups] == [2]
+    assert found.exit_code == 3
+
+
+def test_files_that_were_unpacked_or_packed_since_are_those_of_the_manifest(tmp_path):
+    captured(tmp_path)
+    before = load_run(tmp_path)
+    for path in tmp_path.glob("rank*.json.gz"):
+        path.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
+        path.unlink()
+    after = load_run(tmp_path)
+    assert [[mark.index for mark in trace.marks] for trace in after.traces] == [
+        [mark.index for mark in trace.marks] for trace in before.traces
+    ]
+    assert len(after.causes) == len(before.causes) > 0

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ddptrace_capture import child, manifest, nsys_job, output_folder, rank_record
+from ddptrace_capture import child, link, manifest, nsys_job, output_folder, rank_record
 from ddptrace_capture.errors import CaptureError, say
 from ddptrace_capture.options import Options, Request
 from ddptrace_capture.scrub import scrub
@@ -98,6 +98,9 @@ def _conclude(
         problem = manifest.problem(record, folder, code)
         if problem:
             say(f"rank {record['rank']['rank']}: {problem}")
+    reason = link.joined(records)["reason"] if options.measure_link else None
+    if reason:
+        say(f"the link was not measured: {reason}")
     if is_timed:
         say(_timed_summary(recorded, options.output))
     else:

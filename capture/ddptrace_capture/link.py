@@ -77,7 +77,9 @@ def _groups() -> list[_Group]:
 
 
 def _measured(mine: _Group) -> dict[str, Any]:
-    talk = _Talk(mine)
+    import torch.distributed as dist
+
+    talk = _Talk(mine, dist.distributed_c10d._get_default_store())
     most_bytes = talk.agree_on_most(min(mine.gradient_bytes, MOST_BYTES, _free_bytes(mine)))
     buffer = _buffer(mine, max(most_bytes, LEAST_BYTES))
     probe_bytes = min(PROBE_BYTES, most_bytes)
@@ -90,7 +92,7 @@ def _measured(mine: _Group) -> dict[str, Any]:
         for size in sizes:
             found[size].append(round(_time_ns(mine, buffer, size)))
     return {
-        "ranks": [*mine.ranks],
+        "members": [*mine.ranks],
         "operation": "all_reduce",
         "size_bytes": [*found],
         "time_ns": [*found.values()],
@@ -120,12 +122,10 @@ class _Talk:
     ranks read the same.
     """
 
-    def __init__(self, mine: _Group) -> None:
-        import torch.distributed as dist
-
+    def __init__(self, mine: _Group, store: Any) -> None:  # noqa: ANN401 - a store of torch
         name = hashlib.sha256(repr(mine.ranks).encode()).hexdigest()[:16]
-        self._store = dist.distributed_c10d._get_default_store()
-        self._prefix, self._mine = f"ddptrace/link/{name}", mine
+        self._store, self._mine = store, mine
+        self._prefix = f"ddptrace/link/{name}"
 
     def agree_on_most(self, most_bytes: int) -> int:
         """Return the least of what ranks offer; CaptureError unless all of them do in time."""
@@ -218,7 +218,7 @@ def joined(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     problems = [one["problem"] for one in told if one is not None and one["problem"]]
     found: dict[tuple[int, ...], dict[str, Any]] = {}
     for group in (group for one in told if one is not None for group in one["groups"]):
-        key = tuple(group["ranks"])
+        key = tuple(group["members"])
         found[key] = _shortest(found[key], group) if key in found else group
     reason = problems[0] if problems else None
     if silent and not problems:

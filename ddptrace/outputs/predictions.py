@@ -53,8 +53,14 @@ def _gb_s(bandwidth: float | None) -> str:
 
 
 def _fitted(model: Model) -> str:
+    timed = ""
+    if model.timed_ratio is not None:
+        timed = (
+            f"{counted(model.timed_sizes, 'size')} timed on the link alone, "
+            f"{model.timed_ratio:.2f} times as long in steps; "
+        )
     return (
-        f"{counted(model.samples, 'transfer')} of {counted(model.sizes, 'size')}, "
+        f"{timed}{counted(model.samples, 'transfer')} of {counted(model.sizes, 'size')}, "
         f"{model.smallest_bytes / 1e6:.2f} to {model.largest_bytes / 1e6:.2f} MB, the middle one "
         f"{100 * model.residual_ratio:.1f} % off"
     )

@@ -14,6 +14,8 @@ import msgspec
 
 from ddptrace.manifest import (
     DdpModule,
+    Link,
+    LinkGroup,
     Manifest,
     Mark,
     RankFacts,
@@ -29,6 +31,7 @@ KEY = "ddptrace_manifest"
 VERSION = 1
 _LARGEST = 1 << 62  # beyond it a number is damage and does not fit a column
 _LARGEST_RANK = 1_000_000
+_PACKED = ".gz"
 
 Record = TypeVar("Record")
 
@@ -131,7 +134,14 @@ def _files(
             for name in dict.fromkeys((*facts.files, *parts)):
                 # No file can have a name with a NUL or half a character in it.
                 with contextlib.suppress(ValueError):
-                    yield (path.parent / name).resolve(), facts, parts.get(name)
+                    for each in _names_on_disk(name):
+                        yield (path.parent / each).resolve(), facts, parts.get(name)
+
+
+def _names_on_disk(name: str) -> tuple[str, str]:
+    """Return the names that a file may have by now: somebody may have unpacked or packed it."""
+    packed = name.endswith(_PACKED)
+    return name, name.removesuffix(_PACKED) if packed else name + _PACKED
 
 
 # --- a JSON object as a record of the model: what does not fit is left out, and nothing else
@@ -163,7 +173,9 @@ def _required_of(kind: type) -> frozenset[str]:
     )
 
 
-_KINDS: tuple[type, ...] = (Manifest, RankFacts, Unprofiled, Replicas, RecordedPart, DdpModule)
+_KINDS: tuple[type, ...] = (
+    Manifest, RankFacts, Unprofiled, Replicas, RecordedPart, DdpModule, Link, LinkGroup,
+)  # fmt: skip
 _HINTS: dict[type, dict[str, Any]] = {kind: get_type_hints(kind) for kind in _KINDS}
 _REQUIRED: dict[type, frozenset[str]] = {kind: _required_of(kind) for kind in _KINDS}
 _Whole = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
@@ -172,12 +184,15 @@ _TYPES: dict[Any, Any] = {
     int | None: _Whole,
     int: _Whole,
     tuple[int, ...]: tuple[_Whole, ...],
+    tuple[tuple[int, ...], ...]: tuple[tuple[_Whole, ...], ...],
     "rank": Annotated[int, msgspec.Meta(ge=0, le=_LARGEST_RANK)],
     "world_size": Annotated[int, msgspec.Meta(gt=0, le=_LARGEST_RANK)],
     "exit_code": int,
 }
-_LISTS: dict[str, type[Any]] = {"ranks": RankFacts, "parts": RecordedPart, "ddp": DdpModule}
-_RECORDS: dict[str, type[Any]] = {"unprofiled": Unprofiled, "replicas": Replicas}
+_LISTS: dict[str, type[Any]] = {
+    "ranks": RankFacts, "parts": RecordedPart, "ddp": DdpModule, "groups": LinkGroup,
+}  # fmt: skip
+_RECORDS: dict[str, type[Any]] = {"unprofiled": Unprofiled, "replicas": Replicas, "link": Link}
 _PATHS = frozenset({"file", "files"})
 
 

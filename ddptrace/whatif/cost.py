@@ -5,7 +5,7 @@ T(size) = alpha + size ÷ bandwidth, on each side of a break where the data show
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from ddptrace.intervals import IntArray
 from ddptrace.metrics.link import fitted
+from ddptrace.whatif.curves import CostCurve, Lines, Timed, straight
+from ddptrace.whatif.link_times import LinkTimes
 
 Floats = NDArray[np.float64]
 
@@ -45,41 +47,6 @@ LEAST_APART = 1.5
 _SEED = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """Lines by size: the last one counts whose `from_bytes` is no more than the size."""
-
-    from_bytes: tuple[float, ...]
-    alpha_ns: tuple[float, ...]
-    ns_per_byte: tuple[float, ...]
-
-    def __call__(self, size_bytes: float) -> float:
-        """Return the time of a transfer in ns."""
-        line = len(self.from_bytes) - 1
-        while line and size_bytes < self.from_bytes[line]:
-            line -= 1
-        return self.alpha_ns[line] + size_bytes * self.ns_per_byte[line]
-
-    def scaled(self, bandwidth: float) -> Curve:
-        """Return the curve of a link with so many times the bandwidth and the same fixed cost."""
-        return replace(self, ns_per_byte=tuple(each / bandwidth for each in self.ns_per_byte))
-
-    def with_line(self, alpha_ns: float | None, bandwidth_gb_s: float | None) -> Curve:
-        """Return the curve with a fixed cost or a bandwidth that somebody knows better."""
-        if alpha_ns is None and bandwidth_gb_s is None:
-            return self
-        alphas = self.alpha_ns if alpha_ns is None else (alpha_ns,) * len(self.alpha_ns)
-        slopes = self.ns_per_byte
-        if bandwidth_gb_s is not None:
-            slopes = (1 / bandwidth_gb_s,) * len(slopes)
-        return Curve(self.from_bytes, alphas, slopes)
-
-
-def straight(alpha_ns: float, ns_per_byte: float) -> Curve:
-    """Return the curve that is one line."""
-    return Curve((0.0,), (alpha_ns,), (ns_per_byte,))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
     """Transfers to fit: a size, a time in ns, and which part of it ran beside compute."""
@@ -100,11 +67,12 @@ class Fit:
     `contention` is how many times longer a transfer takes beside compute; the curve is of those
     alone. `is_assumed` says that one size tells no fixed cost, so that it was assumed.
     `size` and `alone_ns` are the transfers, as they would be alone, `residual_ratio` the median of
-    how far they are off the curve.
+    how far they are off the curve. `timed` is what the curve has its form of, None where that is
+    of the transfers alone.
     """
 
-    curve: Curve
-    others: tuple[Curve, ...]
+    curve: CostCurve
+    others: tuple[CostCurve, ...]
     contention: float
     is_assumed: bool
     samples: int
@@ -114,6 +82,7 @@ class Fit:
     size: IntArray
     alone_ns: Floats
     residual_ratio: float
+    timed: LinkTimes | None = None
 
     def bounds(self, size_bytes: float) -> tuple[float, float]:
         """Return between what a transfer of a size takes: of the resampled curves nine in ten."""
@@ -133,48 +102,46 @@ class Fit:
 
     def doublings_outside(self, size_bytes: float) -> float:
         """Return how many times a size is twice as far out as the fitted ones reach."""
-        below = self.smallest_bytes / REACH / max(size_bytes, 1.0)
-        above = size_bytes / (self.largest_bytes * REACH)
+        seen = [self.smallest_bytes, self.largest_bytes]
+        seen += [] if self.timed is None else self.timed.size_bytes.tolist()
+        below = min(seen) / REACH / max(size_bytes, 1.0)
+        above = size_bytes / (max(seen) * REACH)
         return float(np.log2(max(below, above, 1.0)))
-
-    def scaled(self, bandwidth: float) -> Fit:
-        """Return the fit of a link with so many times the bandwidth."""
-        return self._each(lambda curve: curve.scaled(bandwidth))
 
     def with_line(self, alpha_ns: float | None, bandwidth_gb_s: float | None) -> Fit:
         """Return the fit with a fixed cost or a bandwidth that somebody knows better."""
-        known = self.is_assumed and alpha_ns is None
-        found = self._each(lambda curve: curve.with_line(alpha_ns, bandwidth_gb_s))
-        off = _residual_ratio(found.curve, self.size, self.alone_ns)
-        return replace(found, is_assumed=known, residual_ratio=off)
+        if alpha_ns is None and bandwidth_gb_s is None:
+            return self
+        curve, *others = (
+            each.lines.with_line(alpha_ns, bandwidth_gb_s) for each in (self.curve, *self.others)
+        )
+        return replace(
+            self,
+            curve=curve,
+            others=tuple(others),
+            is_assumed=self.is_assumed and alpha_ns is None,
+            residual_ratio=_residual_ratio(curve, self.size, self.alone_ns),
+            timed=None,
+        )
 
-    def _each(self, change: Callable[[Curve], Curve]) -> Fit:
-        return replace(self, curve=change(self.curve), others=tuple(map(change, self.others)))
+    @property
+    def timed_ratio(self) -> float | None:
+        """How many times as long as the timed ones the transfers of steps take; None of none."""
+        if self.timed is None:
+            return None
+        return self.curve(float(self.timed.size_bytes[-1])) / float(self.timed.time_ns[-1])
 
 
-def fit(samples: Samples, alpha_ns: float | None = None) -> Fit:
+def fit(samples: Samples, alpha_ns: float | None = None, timed: LinkTimes | None = None) -> Fit:
     """Return what fits transfers of one operation in one group; there is one at least.
 
-    `alpha_ns` is the fixed cost to assume where sizes do not tell it.
+    `alpha_ns` is the fixed cost to assume where sizes do not tell it; `timed` is what collectives
+    of other sizes took while nothing else ran.
     """
-    contention = _contention(samples)
+    contention = _contention(samples) if timed is None else _longer_beside(samples, timed)
     alone = samples.transfer_ns / (1 + (contention - 1) * samples.hidden)
     size = _grouped(samples.size_bytes)
-    curve = _curve(size, alone)
-    is_assumed = curve is None
-    chooser = np.random.default_rng(_SEED)
-    others: list[Curve] = []
-    if curve is None:
-        assumed = ASSUMED_ALPHA_NS if alpha_ns is None else alpha_ns
-        factors = (1.0,) if alpha_ns is not None else (1 / ASSUMED_WITHIN, 1.0, ASSUMED_WITHIN)
-        middle = np.array([float(np.median(alone))]), np.array([int(np.median(size))])
-        lines = [_through_middle(middle[1], middle[0], assumed * factor) for factor in factors]
-        curve, others = straight(*lines[len(lines) // 2]), [straight(*line) for line in lines]
-    else:
-        for _ in range(RESAMPLES):
-            rows = chooser.integers(0, size.size, size.size)
-            again = _curve(size[rows], alone[rows])
-            others += [] if again is None else [again]
+    curve, others, is_assumed = _fitted(size, alone, alpha_ns, timed)
     return Fit(
         curve=curve,
         others=(curve, *others),
@@ -187,10 +154,59 @@ def fit(samples: Samples, alpha_ns: float | None = None) -> Fit:
         size=size,
         alone_ns=alone,
         residual_ratio=_residual_ratio(curve, size, alone),
+        timed=timed,
     )
 
 
-def _residual_ratio(curve: Curve, size: IntArray, alone_ns: Floats) -> float:
+def _fitted(
+    size: IntArray, alone_ns: Floats, alpha_ns: float | None, timed: LinkTimes | None
+) -> tuple[CostCurve, Sequence[CostCurve], bool]:
+    """Return the likeliest cost, others that are possible, and whether its alpha is assumed."""
+    if timed is not None:
+        return *_of_timed(size, alone_ns, timed), False
+    curve = _curve(size, alone_ns)
+    if curve is None:
+        return *_of_one_size(size, alone_ns, alpha_ns), True
+    again = (_curve(size[rows], alone_ns[rows]) for rows in _resampled(size.size))
+    return curve, [each for each in again if each is not None], False
+
+
+def _resampled(count: int) -> Iterator[NDArray[np.integer]]:
+    chooser = np.random.default_rng(_SEED)
+    return (chooser.integers(0, count, count) for _ in range(RESAMPLES))
+
+
+def _of_timed(
+    size: IntArray, alone_ns: Floats, timed: LinkTimes
+) -> tuple[CostCurve, list[CostCurve]]:
+    """Return what was timed, as many times as long as the transfers of steps take.
+
+    Those are slower by what else is on the link and in memory then.
+    """
+    curve = _timed(timed)
+    longer = alone_ns / [curve(each) for each in size.tolist()]
+    again = [float(np.median(longer[rows])) for rows in _resampled(size.size)]
+    return curve.times(float(np.median(longer))), [curve.times(each) for each in again]
+
+
+def _timed(timed: LinkTimes) -> Timed:
+    lines = _curve(timed.size_bytes, timed.time_ns)
+    if lines is None:
+        lines = straight(*_through_middle(timed.size_bytes, timed.time_ns, 0))
+    return Timed(timed.size_bytes, timed.time_ns, lines)
+
+
+def _of_one_size(
+    size: IntArray, alone_ns: Floats, alpha_ns: float | None
+) -> tuple[CostCurve, Sequence[CostCurve]]:
+    assumed = ASSUMED_ALPHA_NS if alpha_ns is None else alpha_ns
+    within = (1.0,) if alpha_ns is not None else (1 / ASSUMED_WITHIN, 1.0, ASSUMED_WITHIN)
+    middle = np.array([int(np.median(size))]), np.array([float(np.median(alone_ns))])
+    lines = [straight(*_through_middle(*middle, assumed * each)) for each in within]
+    return lines[len(lines) // 2], lines
+
+
+def _residual_ratio(curve: CostCurve, size: IntArray, alone_ns: Floats) -> float:
     expected = np.array([max(curve(each), 1.0) for each in size.tolist()])
     return float(np.median(np.abs(alone_ns / expected - 1)))
 
@@ -230,7 +246,21 @@ def _contention(samples: Samples) -> float:
     return float(np.clip(np.average(ratios, weights=weights), 1.0, _MOST_CONTENTION))
 
 
-def _curve(size: IntArray, transfer_ns: Floats) -> Curve | None:
+def _longer_beside(samples: Samples, timed: LinkTimes) -> float:
+    """Return how many times longer transfers take beside compute, of any sizes.
+
+    Where none of a step ran alone, what was timed did.
+    """
+    curve = _timed(timed)
+    longer = samples.transfer_ns / [curve(each) for each in samples.size_bytes.tolist()]
+    alone, beside = longer[samples.hidden <= _ALONE], longer[samples.hidden >= _BESIDE]
+    if beside.size < _FEWEST_COMPARED:
+        return 1.0
+    usual = float(np.median(alone)) if alone.size >= _FEWEST_COMPARED else 1.0
+    return float(np.clip(float(np.median(beside)) / usual, 1.0, _MOST_CONTENTION))
+
+
+def _curve(size: IntArray, transfer_ns: Floats) -> Lines | None:
     """Return one line through transfers, or two where small and large ones do not fit one."""
     distinct = np.unique(size)
     middle = np.array([np.median(transfer_ns[size == one]) for one in distinct])
@@ -250,7 +280,7 @@ def _curve(size: IntArray, transfer_ns: Floats) -> Curve | None:
     return best
 
 
-def _broken(size: IntArray, middle: Floats, border: int) -> Curve:
+def _broken(size: IntArray, middle: Floats, border: int) -> Lines:
     """Return two lines that change over between two sizes.
 
     Sizes too much alike for a line have the fixed cost of the other one, else the assumed one.
@@ -264,7 +294,7 @@ def _broken(size: IntArray, middle: Floats, border: int) -> Curve:
         for line, side in zip(lines, sides, strict=True)
     ]
     between = float(np.sqrt(float(size[border - 1]) * float(size[border])))
-    return Curve((0.0, between), (both[0][0], both[1][0]), (both[0][1], both[1][1]))
+    return Lines((0.0, between), (both[0][0], both[1][0]), (both[0][1], both[1][1]))
 
 
 def _line(size: IntArray, middle: Floats) -> tuple[float, float] | None:
@@ -287,7 +317,7 @@ def _through_middle(size: IntArray, middle: Floats, alpha_ns: float) -> tuple[fl
     return alpha_ns, float(np.median((middle - alpha_ns) / np.maximum(size, 1)))
 
 
-def _worst(curve: Curve, size: IntArray, middle: Floats) -> float:
+def _worst(curve: Lines, size: IntArray, middle: Floats) -> float:
     """Return how far the size is off that fits a curve worst."""
     expected = np.array([curve(each) for each in size.tolist()])
     return float(np.abs(np.log(np.maximum(middle, 1) / np.maximum(expected, 1))).max())

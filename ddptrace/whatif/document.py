@@ -32,6 +32,8 @@ class Model:
     are those of the large ones. `comm_slowdown_ratio` is how many times longer a transfer takes
     beside compute, `compute_slowdown_ratio` what it does to that compute; of the latter
     `compared_ratio` is how much of the time it is known for, None for other groups.
+    `timed_sizes` are how many sizes the recorder timed on the link alone; where it did, the figures
+    are of those, and the transfers of steps took `timed_ratio` times as long (None: none were).
     """
 
     operation: str | None
@@ -54,6 +56,8 @@ class Model:
     compute_slowdown_low: float | None = None
     compute_slowdown_high: float | None = None
     compared_ratio: float | None = None
+    timed_sizes: int = 0
+    timed_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class Known:
         """Return physics as it would be on the other link; only a curve has a bandwidth."""
         if self.link == 1:
             return physics
-        alpha = _alpha_of(self.fit)
+        alpha = self.fit.curve.fixed_ns
         cost = physics.cost
         return replace(physics, cost=lambda size: _faster(cost(size), alpha(size), self.link))
 
@@ -64,22 +64,16 @@ class Known:
 
     def without_bytes(self, host: float) -> Physics:
         """Return the physics of a link that moves any number of bytes at once."""
-        return self._with(_alpha_of(self.fit), self.beside.ratio, host)
+        return self._with(self.fit.curve.fixed_ns, self.beside.ratio, host)
 
     def without_alpha(self, host: float) -> Physics:
         """Return the physics of collectives that cost nothing but their bytes."""
-        alpha = _alpha_of(self.fit)
+        alpha = self.fit.curve.fixed_ns
         found = self._with(lambda size: self.fit.curve(size) - alpha(size), self.beside.ratio, host)
         return replace(found, contention=replace(found.contention, pause_ns=0.0))
 
     def _with(self, cost: Cost, slowdown: float, host: float) -> Physics:
         return Physics(cost, Contention(slowdown, self.fit.contention, self.pause_ns), host)
-
-
-def _alpha_of(fit: Fit) -> Cost:
-    curve = fit.curve
-    flat = replace(curve, ns_per_byte=(0.0,) * len(curve.ns_per_byte))
-    return lambda size: flat(size)
 
 
 def _times(cost: Cost, factor: float, size_bytes: float) -> float:

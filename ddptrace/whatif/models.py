@@ -12,6 +12,7 @@ from ddptrace.metrics.measured import Measured
 from ddptrace.whatif.contention import Slowed
 from ddptrace.whatif.cost import Fit, Samples, fit
 from ddptrace.whatif.document import Line, Model
+from ddptrace.whatif.link_times import link_times
 
 DEFAULT_PAUSE_NS = 3_000.0
 """From the end of a collective to the start of the next one in line, where no one waited."""
@@ -21,7 +22,13 @@ def bucket_fit(measured: Measured, alpha_ns: float | None = None) -> Fit | None:
     """Return what fits the reductions of buckets; None without any that is matched and sized."""
     rows = np.flatnonzero(measured.buckets.bucket != NONE)
     samples = _samples(measured, rows)
-    return fit(samples, alpha_ns) if samples.size_bytes.size else None
+    if not samples.size_bytes.size:
+        return None
+    found = measured.collected.matching
+    group = found.lists[found.members[rows[0]]]
+    manifest = measured.run.manifest
+    link = None if manifest is None else manifest.link
+    return fit(samples, alpha_ns, link_times(link, group.rows, group.size))
 
 
 def _samples(measured: Measured, rows: NDArray[np.intp]) -> Samples:
@@ -74,15 +81,15 @@ def bucket_model(measured: Measured, found: Fit, beside: Slowed) -> Model:
 
 def _model(measured: Measured, rows: NDArray[np.intp], found: Fit) -> Model:
     collected = measured.collected
-    curve = found.curve
+    curve = found.curve.lines
     lines = [
         Line(round(size), round(alpha), _bandwidth(slope))
         for size, alpha, slope in zip(
             curve.from_bytes, curve.alpha_ns, curve.ns_per_byte, strict=True
         )
     ]
-    alphas = sorted(one.alpha_ns[-1] for one in found.others)
-    slopes = sorted(one.ns_per_byte[-1] for one in found.others)
+    alphas = sorted(one.lines.alpha_ns[-1] for one in found.others)
+    slopes = sorted(one.lines.ns_per_byte[-1] for one in found.others)
     cut = len(alphas) // 20
     sizes = collected.is_there[rows].sum(axis=1)
     return Model(
@@ -102,6 +109,8 @@ def _model(measured: Measured, rows: NDArray[np.intp], found: Fit) -> Model:
         residual_ratio=round(found.residual_ratio, 4),
         lines=lines,
         comm_slowdown_ratio=round(found.contention, 4),
+        timed_sizes=0 if found.timed is None else int(found.timed.size_bytes.size),
+        timed_ratio=None if found.timed_ratio is None else round(found.timed_ratio, 4),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ddptrace.errors import UsageError
-from ddptrace.whatif.cost import straight
+from ddptrace.whatif.curves import straight
 from ddptrace.whatif.packing import MIB
 from ddptrace.whatif.replay import Bucket, Contention, Replayed, replay
 

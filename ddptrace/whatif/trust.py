@@ -88,11 +88,11 @@ def _of_costs(on: Grounds, predictions: list[Prediction]) -> Iterator[str]:
             f"{100 * on.fit.residual_ratio:.0f} % off"
         )
     if on.fit.is_assumed:
-        alpha_us = on.fit.curve.alpha_ns[0] / 1e3
+        alpha_us = on.fit.curve.lines.alpha_ns[0] / 1e3
         yield (
             "all buckets have about one size, which tells no fixed cost: "
             f"{alpha_us:.0f} µs is assumed, a third to three times of it is in the intervals "
-            "(--alpha-us sets it)"
+            "(`ddptrace capture --measure-link` tells it, --alpha-us sets it)"
         )
     if on.beside.compared_ratio < ENOUGH_RATIO and on.beside.high > 1:
         yield (
@@ -139,6 +139,9 @@ def _misfit(on: Grounds) -> str:
 
 
 def _said(on: Grounds) -> Iterator[str]:
+    manifest = on.measured.run.manifest
+    if manifest is not None and manifest.link is not None and manifest.link.reason:
+        yield f"the link was not measured: {manifest.link.reason}"
     if on.start.kind == "recorded":
         yield "starts from the step as it was recorded: no time without a profiler is known"
     if on.job.others:
