@@ -46,7 +46,17 @@ def test_a_pause_lies_between_buckets_in_line_and_not_before_others():
     step = replay(
         [Bucket(4, 2), Bucket(4, 3), Bucket(1, 30)], 30, by_size, Contention(pause_ns=0.5)
     )
-    assert [one.start_ns for one in step.spans] == [2, 6.5, 30]
+    assert [one.start_ns for one in step.spans] == [2, 6, 30]
+    both = Contention(pause_ns=0.5, pause_beside_ns=2)
+    step = replay([Bucket(4, 2), Bucket(4, 3), Bucket(1, 3), Bucket(1, 3)], 13, by_size, both)
+    assert [one.start_ns for one in step.spans] == [2, 8, 14, 15.5]
+
+
+def test_compute_goes_on_in_a_pause():
+    """Of 10 of compute 6 are left when the first bucket ends, 3 after the pause, then 1 alone."""
+    step = replay([Bucket(4, 2), Bucket(4, 2)], 10, by_size, Contention(2.0, 1.0, 0, 3))
+    assert step.spans[1].start_ns == 9
+    assert step.compute_end_ns == 14
 
 
 def test_compute_beside_a_bucket_is_slower():

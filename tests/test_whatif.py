@@ -6,35 +6,29 @@ import json
 from dataclasses import replace
 
 import pytest
-from whatif_jobs import GRADIENT, LOOP, MIB, Job, record, recorded, step_of, write
+from whatif_jobs import (
+    CAPS,
+    GRADIENT,
+    LOOP,
+    MIB,
+    PLAIN,
+    SIZES,
+    record,
+    recorded,
+    step_of,
+    steps,
+    with_cap,
+    write,
+)
 
 from ddptrace import analyze, load_run
 from ddptrace.errors import RunError
 from ddptrace.metrics.measured import Measured
-from ddptrace.whatif.anchor import Anchoring
-from ddptrace.whatif.contention import Slowed
 from ddptrace.whatif.document import to_json
-from ddptrace.whatif.job import job_of
-from ddptrace.whatif.known import Known
-from ddptrace.whatif.models import bucket_fit
-from ddptrace.whatif.packing import Limits, Packing, pack
+from ddptrace.whatif.models import DEFAULT_PAUSE_NS, Pauses, pauses
+from ddptrace.whatif.packing import Limits, pack
 from ddptrace.whatif.predict import predict
 from ddptrace.whatif.scenario import Scenario
-from ddptrace.whatif.trust import Grounds, judged
-
-SIZES = [4, 4, 8, 2, 2, 16, 4, 4]
-CAPS = [1, 5, 8, 16, 100]
-PLAIN = Job(SIZES, [[0, 1, 2], [3, 4, 5], [6, 7]])
-
-
-def with_cap(job, cap):
-    sizes = [round(size * MIB) for size in job.sizes]
-    limit = int(cap * MIB)
-    return replace(job, buckets=pack(sizes, [0] * len(sizes), Limits(limit, limit)))
-
-
-def steps(found):
-    return {one.bucket_cap_mb: one.step_ns / 1000 for one in found.predictions}
 
 
 @pytest.mark.parametrize(
@@ -58,10 +52,28 @@ def test_the_step_with_any_cap_is_what_the_job_would_take(job, tmp_path):
     assert found.resolution == "parameters"
 
 
-def test_the_interval_holds_the_step_and_the_noise_of_runs(tmp_path):
-    for one in predict(recorded(PLAIN, tmp_path), CAPS).predictions:
-        assert one.low_ns < one.step_ns < one.high_ns
-        assert one.high_ns - one.low_ns >= 0.039 * one.step_ns
+def test_a_bucket_waits_for_room_beside_compute(tmp_path):
+    """Seven of eight buckets wait: those beside compute for 40 µs, those after it for 3."""
+    job = replace(PLAIN, buckets=[[place] for place in range(8)], room=40, per_mib=40)
+    run = recorded(job, tmp_path)
+    found = pauses(Measured.of(run))
+    assert found.beside_ns == pytest.approx(40_000)
+    assert found.alone_ns == pytest.approx(3_000)
+    predicted = predict(run, [1, 5, 8])
+    assert predicted.replayed_step_ns == pytest.approx(predicted.recorded_step_ns, rel=0.002)
+    for cap, step_us in steps(predicted).items():
+        assert step_us == pytest.approx(step_of(with_cap(job, cap)), rel=0.01)
+
+
+def test_few_pauses_beside_compute_tell_nothing(tmp_path):
+    found = pauses(Measured.of(recorded(replace(PLAIN, room=40, steps=1), tmp_path)))
+    assert found.beside_ns == DEFAULT_PAUSE_NS
+
+
+def test_a_bucket_that_the_host_launched_late_waited_for_the_host(tmp_path):
+    """The host launches a bucket a kernel at a time, each long after the one before is reduced."""
+    job = replace(PLAIN, buckets=[[place] for place in range(8)], host=900, kernel=10)
+    assert pauses(Measured.of(recorded(job, tmp_path))) == Pauses()
 
 
 def test_the_cap_of_the_recorded_buckets_is_found(tmp_path):
@@ -92,28 +104,6 @@ def test_the_best_cap_gains_what_it_would(cap, best, tmp_path):
     gain = step_of(job) - step_of(with_cap(job, best))
     assert found.best.gain_ns / 1000 == pytest.approx(gain, abs=4)
     assert found.best.gain_low_ns <= found.best.gain_ns <= found.best.gain_high_ns
-
-
-def test_what_nothing_ran_beside_of_may_slow_compute(tmp_path):
-    """One bucket, which hides nothing: compute beside smaller ones is as fast as alone, or 1.4."""
-    job = with_cap(PLAIN, 100)
-    found = predict(recorded(job, tmp_path), [8, 100], Scenario(alpha_ns=20_000)).predictions
-    for slow in (1.0, 1.2, 1.4):
-        step_us = step_of(with_cap(replace(PLAIN, slow=slow), 8))
-        assert found[0].low_ns < 1000 * step_us < found[0].high_ns
-    assert found[0].step_ns / 1000 == pytest.approx(
-        step_of(with_cap(replace(PLAIN, slow=1.2), 8)), rel=0.005
-    )
-    assert found[1].step_ns / 1000 == pytest.approx(step_of(job), rel=0.002)
-
-
-def test_another_job_may_have_slower_transfers_than_this_one(tmp_path):
-    """With other buckets transfers may be 10 % longer: 9 of them, of 2 sizes, tell no less."""
-    slow = recorded(with_cap(replace(PLAIN, per_mib=40), 16), tmp_path)
-    other, own = predict(slow, [8, 16]).predictions
-    assert own.high_ns < 1.03 * own.step_ns
-    dearer = replace(PLAIN, per_mib=44, alpha=22)
-    assert other.high_ns / 1000 > step_of(with_cap(dearer, 8))
 
 
 def test_a_cap_that_is_as_good_stays(tmp_path):
@@ -177,115 +167,12 @@ def test_of_caps_that_are_as_good_the_middle_one_is_taken(tmp_path):
     assert predict(run, [1, 2, 3, 4, 16], free).best.bucket_cap_mb == 16  # the recorded one
 
 
-@pytest.mark.parametrize(
-    ("misfit", "trust", "words"),
-    [(0.02, "medium", ""), (0.05, "medium", "+5.0 % off"), (-0.2, "low", "-20.0 % off")],
-)
-def test_a_replay_that_misses_the_recorded_step_is_trusted_less(misfit, trust, words, tmp_path):
-    measured = Measured.of(recorded(PLAIN, tmp_path))
-    grounds = Grounds(
-        measured, job_of(measured), bucket_fit(measured), Slowed(1.0, 1.0, 1.3, 0.0),
-        Anchoring(1e6, "recorded", 1e6, 1e4, 1.0), Packing(), misfit, is_reproduced=True,
-    )  # fmt: skip
-    found, notes = judged(grounds, [])
-    assert found == trust
-    assert [words in note for note in notes if "replay" in note] == ([True] if words else [])
-
-
-@pytest.mark.parametrize(("bandwidth_gb_s", "trust"), [(95, "medium"), (1, "low")])
-def test_a_line_that_is_given_and_not_of_the_recording_is_trusted_less(
-    bandwidth_gb_s, trust, tmp_path
-):
-    """It is 105 GB/s."""
-    run = recorded(PLAIN, tmp_path)
-    found = predict(run, CAPS, Scenario(bandwidth_gb_s=bandwidth_gb_s))
-    assert found.trust == trust
-    is_said = any("not those of the line that was given" in note for note in found.notes)
-    assert is_said == (trust == "low")
-
-
 def test_exposed_and_tail_are_those_of_the_step(tmp_path):
     """One bucket of 44 MiB behind all compute: nothing but it is exposed."""
     (one,) = predict(recorded(PLAIN, tmp_path), [100]).predictions
     assert one.buckets == 1
     assert one.exposed_comm_ns / 1000 == pytest.approx(44 * 10 + 20, abs=2)
     assert one.tail_ns == one.exposed_comm_ns
-
-
-# --- what it starts from ---
-
-
-def unprofiled(folder, step_us, **told):
-    ranks = [
-        {"rank": rank, "files": [f"rank{rank}.json"],
-         "unprofiled": {"first_step": 0, "step_ns": [round(step_us * 1000)] * 6},
-         "parts": [{"part": "full", "file": f"rank{rank}.json", "step_ns": [9_000_000] * 3}]}
-        for rank in (0, 1)
-    ]  # fmt: skip
-    document = {"ddptrace_manifest": 1, "ranks": ranks} | told
-    (folder / "manifest.json").write_text(json.dumps(document))
-
-
-def test_steps_timed_without_a_profiler_come_first(tmp_path):
-    write(PLAIN, tmp_path)
-    unprofiled(tmp_path, step_of(PLAIN) - 20)
-    found = predict(load_run(tmp_path), [8, 100])
-    assert found.anchor == "unprofiled"
-    assert found.measured_step_ns / 1000 == pytest.approx(step_of(PLAIN) - 20)
-    grows = step_of(with_cap(PLAIN, 100)) - step_of(with_cap(PLAIN, 8))
-    assert steps(found)[100] - steps(found)[8] == pytest.approx(grows, abs=5)
-
-
-SLOW_HOST = replace(PLAIN, kernel=60, host=180)
-"""The host launches a kernel of 60 µs every 180 µs."""
-
-
-def test_a_recording_whose_host_is_the_limit_gets_a_range(tmp_path):
-    found = predict(recorded(SLOW_HOST, tmp_path), [8, 100])
-    assert found.trust == "low"
-    assert "waits for the host" in found.notes[0]
-    for one in found.predictions:
-        assert one.low_ns < 0.95 * found.measured_step_ns
-        assert one.high_ns >= found.measured_step_ns
-
-
-def test_the_profilers_part_of_the_waiting_is_known_with_a_step_without_it(tmp_path):
-    """Without the profiler the host keeps up: the step is that of the GPU."""
-    fast = replace(SLOW_HOST, host=1)
-    write(SLOW_HOST, tmp_path)
-    unprofiled(tmp_path, step_of(fast))
-    found = predict(load_run(tmp_path), [8, 100])
-    assert found.trust != "low"
-    assert steps(found)[100] == pytest.approx(step_of(with_cap(fast, 100)), rel=0.03)
-
-
-def test_a_host_that_is_the_limit_without_profiler_too_gains_nothing(tmp_path):
-    write(SLOW_HOST, tmp_path)
-    slow_us = load_step_us(tmp_path)
-    unprofiled(tmp_path, slow_us * 0.9)
-    found = predict(load_run(tmp_path), [8, 16])
-    assert found.trust == "low"
-    assert "the host decides" in found.notes[0]
-    assert {round(each) for each in steps(found).values()} == {round(slow_us * 0.9)}
-    assert found.best.gain_ns == 0
-
-
-def test_a_shorter_tail_gains_nothing_where_the_host_decides(tmp_path):
-    """One bucket behind everything: with more of them the GPU only idles longer."""
-    job = replace(SLOW_HOST, buckets=[list(range(len(SIZES)))], per_mib=2)
-    write(job, tmp_path)
-    slow_us = load_step_us(tmp_path)
-    unprofiled(tmp_path, slow_us * 0.9)
-    (one,) = predict(load_run(tmp_path), [8]).predictions
-    assert one.step_ns == round(slow_us * 900)
-    assert one.low_ns < one.step_ns - 50_000
-
-
-def load_step_us(folder):
-    return analyze(load_run(folder)).summary.step_ns.median / 1000
-
-
-# --- what is known of gradients ---
 
 
 def test_without_shapes_buckets_are_cut_into_pieces_and_that_is_said(tmp_path):
@@ -386,9 +273,6 @@ def test_the_version_of_pytorch_decides_about_the_first_bucket(tmp_path):
     )
 
 
-# --- refusals ---
-
-
 @pytest.mark.parametrize(
     ("job", "words"),
     [
@@ -449,9 +333,6 @@ def test_all_reduces_outside_backward_are_no_buckets(tmp_path):
         predict(load_run(tmp_path))
 
 
-# --- the report and the diagnosis ---
-
-
 def test_the_report_has_the_predictions(tmp_path):
     run = recorded(PLAIN, tmp_path)
     report = analyze(run)
@@ -468,22 +349,6 @@ def test_the_costs_are_what_a_replay_without_them_saves(tmp_path):
     best = min(step_of(with_cap(job, cap)) for cap in CAPS)
     assert costs.bucket_schedule_ns / 1000 == pytest.approx(step_of(job) - best, rel=0.05)
     assert costs.comm_latency_ns / 1000 == pytest.approx(20, abs=1)
-
-
-def test_a_slowdown_that_is_only_guessed_costs_nothing(tmp_path):
-    """Kernels with a name each are never seen both alone and beside communication."""
-    job = replace(PLAIN, per_mib=20)
-    known = predict(recorded(job, tmp_path / "known"))
-    guessed = predict(recorded(replace(job, names="gemm {}"), tmp_path / "guessed"))
-    assert (known.model.compute_slowdown_ratio, guessed.model.compared_ratio) == (1.0, 0.0)
-    assert guessed.model.compute_slowdown_ratio > 1.0
-    assert guessed.costs == known.costs
-
-
-@pytest.mark.parametrize(("compared", "certain"), [(0.19, 1.01), (0.2, 1.3)])
-def test_of_a_slowdown_only_what_many_kernels_show_is_certain(compared, certain):
-    known = Known(fit=None, beside=Slowed(1.3, 1.01, 1.6, compared), pause_ns=0.0)
-    assert known.certain().beside.ratio == certain
 
 
 def test_the_advice_names_the_cap_and_what_it_saves(tmp_path):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from traces import Kineto
 
 from ddptrace import load_run
+from ddptrace.whatif.packing import Limits, pack
 
 MIB = 1 << 20
 ENGINE = "autograd::engine::evaluate_function: "
@@ -24,7 +25,8 @@ class Job:
 
     `buckets` are lists of places; a bucket takes `alpha` + its MiB × `per_mib`. Beside it compute
     takes `slow` times as long. `late` ranks compute so much longer in forward. The host launches
-    each kernel of backward `host` µs after the one before, `names` is what kernel k is called.
+    each kernel of backward `host` µs after the one before, `names` is what kernel k is called. A
+    bucket that waited for one before it starts `room` µs after it while compute runs, else `GAP`.
     """
 
     sizes: list[float]
@@ -43,6 +45,7 @@ class Job:
     dtype: str = "float"
     unused: bool = False
     names: str = "gemm"
+    room: float = GAP
 
     @property
     def ahead(self) -> float:
@@ -102,8 +105,13 @@ def _timeline(told: str):  # noqa: C901  # a simulation in one place is easier t
                     ends[rank][place] = now
         if running and now >= running[1]:
             reduced.append(running)
-            running, free_at = None, now + GAP
+            computes = not all(ready(r, count) for r in done)
+            running, free_at = None, now + (job.room if computes else GAP)
     return starts, ends, reduced, now
+
+
+def room_behind(reduced_at: float, job: Job, ends) -> float:
+    return job.room if reduced_at < max(mine[-1] for mine in ends.values()) else GAP
 
 
 def launch_of(job: Job, place: int) -> float:
@@ -140,7 +148,7 @@ def record(job: Job, rank: int) -> Kineto:
                     # A rank that comes earlier waits in the kernel.
                     ready_at = max(ends[rank][one] for one in bucket)
                     before = [b for a, b in reduced if b <= first]
-                    own = max([ready_at, *[each + GAP for each in before]])
+                    own = max([ready_at, *[each + room_behind(each, job, ends) for each in before]])
                     _comm(kineto, job, bucket, (own, last, at + 0.7))
             at += job.host
         kineto.gpu(end, end + job.optimizer, name="adam", launch=at + 5, thread=LOOP)
@@ -184,3 +192,22 @@ def step_of(job: Job) -> float:
     """Return how long a step of a job takes, in µs: what a prediction of it should be."""
     *_, end = timeline(job, 0.0)
     return end + job.optimizer
+
+
+SIZES = [4, 4, 8, 2, 2, 16, 4, 4]
+
+
+CAPS = [1, 5, 8, 16, 100]
+
+
+PLAIN = Job(SIZES, [[0, 1, 2], [3, 4, 5], [6, 7]])
+
+
+def with_cap(job, cap):
+    sizes = [round(size * MIB) for size in job.sizes]
+    limit = int(cap * MIB)
+    return replace(job, buckets=pack(sizes, [0] * len(sizes), Limits(limit, limit)))
+
+
+def steps(found):
+    return {one.bucket_cap_mb: one.step_ns / 1000 for one in found.predictions}

@@ -8,6 +8,7 @@ from functools import cache, partial
 
 from ddptrace.whatif.contention import ENOUGH_RATIO, Slowed
 from ddptrace.whatif.cost import Fit
+from ddptrace.whatif.models import Pauses
 from ddptrace.whatif.replay import Contention, Cost
 from ddptrace.whatif.schedule import Physics
 
@@ -21,7 +22,7 @@ class Known:
 
     fit: Fit
     beside: Slowed
-    pause_ns: float
+    pauses: Pauses
     link: float = 1.0
 
     def point(self, host: float) -> Physics:
@@ -70,10 +71,14 @@ class Known:
         """Return the physics of collectives that cost nothing but their bytes."""
         alpha = self.fit.curve.fixed_ns
         found = self._with(lambda size: self.fit.curve(size) - alpha(size), self.beside.ratio, host)
-        return replace(found, contention=replace(found.contention, pause_ns=0.0))
+        return replace(
+            found, contention=replace(found.contention, pause_ns=0.0, pause_beside_ns=0.0)
+        )
 
     def _with(self, cost: Cost, slowdown: float, host: float) -> Physics:
-        return Physics(cost, Contention(slowdown, self.fit.contention, self.pause_ns), host)
+        pauses = self.pauses
+        contention = Contention(slowdown, self.fit.contention, pauses.alone_ns, pauses.beside_ns)
+        return Physics(cost, contention, host)
 
 
 def _times(cost: Cost, factor: float, size_bytes: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from ddptrace.whatif.document import Line, Model
 from ddptrace.whatif.link_times import link_times
 
 DEFAULT_PAUSE_NS = 3_000.0
-"""From the end of a collective to the start of the next one in line, where no one waited."""
+"""From the end of a collective to the start of the next one in line, where none waited."""
+FEWEST_PAUSES = 5
+"""A mean of fewer tells nothing."""
 
 
 def bucket_fit(measured: Measured, alpha_ns: float | None = None) -> Fit | None:
@@ -118,16 +120,37 @@ def _bandwidth(ns_per_byte: float) -> float | None:
     return round(1 / ns_per_byte, 4) if ns_per_byte > 0 else None
 
 
-def pause_ns(measured: Measured) -> float:
-    """Return the usual time from the end of a bucket to the start of one that waited for it."""
-    gaps = []
-    for rank, times in measured.buckets.times.items():
-        table = measured.collected.tables[rank]
-        rows = np.flatnonzero((times.has_backlog == 1) & (times.bucket > 0))
-        if not rows.size:
-            continue
-        before = np.flatnonzero(times.bucket != NONE)
-        previous = before[np.searchsorted(before, rows) - 1]
-        gaps += (table.start_ns[rows] - table.end_ns[previous]).tolist()
-    known = [gap for gap in gaps if gap >= 0]
-    return float(np.median(known)) if known else DEFAULT_PAUSE_NS
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """From the end of a bucket to the start of one that waited for it, in ns.
+
+    Beside compute it is longer: a collective starts once a kernel that fills the GPU has made room.
+    """
+
+    beside_ns: float = DEFAULT_PAUSE_NS
+    alone_ns: float = DEFAULT_PAUSE_NS
+
+
+def pauses(measured: Measured) -> Pauses:
+    """Return the mean pause beside compute and the usual one without."""
+    collected, buckets = measured.collected, measured.buckets
+    there, end_ns = collected.is_there, collected.end_ns
+    released_ns = collected.wide({rank: one.released_ns for rank, one in buckets.times.items()})
+    mine = np.flatnonzero(buckets.bucket != NONE)
+    rows = np.flatnonzero(collected.matching.is_matched & (buckets.bucket > 0))
+    before = mine[np.searchsorted(mine, rows) - 1]
+    follow = buckets.bucket[before] == buckets.bucket[rows] - 1
+    # One that the host launched later waited for it, and perhaps only while it was recorded.
+    launch_ns = collected.wide({rank: one.launch_ns for rank, one in collected.tables.items()})
+    waited = there[before] & (np.maximum(released_ns, launch_ns)[rows] <= end_ns[before])
+    kept = follow & (waited | ~there[rows]).all(axis=1)
+    rows, before = rows[kept], before[kept]
+    # A transfer begins when the last rank comes, and ends on all ranks at once.
+    between_ns = np.where(there[rows], end_ns[rows] - end_ns[before], 0).sum(axis=1)
+    pause_ns = between_ns / np.maximum(there[rows].sum(axis=1), 1) - collected.transfer_ns[rows]
+    is_beside = np.where(there[rows], collected.hidden_ns[rows], 0).sum(axis=1) > 0
+    beside, alone = (np.maximum(pause_ns[which], 0) for which in (is_beside, ~is_beside))
+    return Pauses(
+        float(np.mean(beside)) if beside.size >= FEWEST_PAUSES else DEFAULT_PAUSE_NS,
+        float(np.median(alone)) if alone.size else DEFAULT_PAUSE_NS,
+    )

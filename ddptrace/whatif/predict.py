@@ -13,7 +13,7 @@ from ddptrace.whatif.contention import slowed
 from ddptrace.whatif.document import WhatIf
 from ddptrace.whatif.job import Job, job_of
 from ddptrace.whatif.known import Known
-from ddptrace.whatif.models import bucket_fit, bucket_model, other_models, pause_ns
+from ddptrace.whatif.models import bucket_fit, bucket_model, other_models, pauses
 from ddptrace.whatif.packing import Packing
 from ddptrace.whatif.rules import described, packing_of, recorded_cap
 from ddptrace.whatif.scenario import Scenario
@@ -51,7 +51,7 @@ def _predicted(measured: Measured, caps: Sequence[float], scenario: Scenario) ->
         raise RunError("no bucket could be matched over its ranks: what one costs is not known")
     fitted = fitted.with_line(scenario.alpha_ns, scenario.bandwidth_gb_s)
     beside = slowed(one for mine in measured.recordings.values() for one in mine)
-    physics = Known(fitted, beside, pause_ns(measured), scenario.link)
+    physics = Known(fitted, beside, pauses(measured), scenario.link)
     start = anchoring(measured, lambda host: _recorded_ns(job, physics.point(host)))
     packing = packing_of(measured, job)
     current = recorded_cap(job, packing)

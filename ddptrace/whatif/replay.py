@@ -14,12 +14,14 @@ class Contention:
     """What computing and communicating at once costs: both are ratios of at least 1.
 
     `compute` is how much longer compute takes beside a collective, `comm` the other way round.
-    `pause_ns` is from the end of one collective to the start of the next one that was waiting.
+    `pause_ns` is from the end of one collective to the start of the next one that was waiting,
+    `pause_beside_ns` that while compute runs.
     """
 
     compute: float = 1.0
     comm: float = 1.0
     pause_ns: float = 0.0
+    pause_beside_ns: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,8 @@ def replay(
     spans = []
     for number, bucket in enumerate(buckets):
         if number:
-            now, done = now + contention.pause_ns, min(done + contention.pause_ns, compute_ns)
+            pause_ns = contention.pause_beside_ns if done < compute_ns else contention.pause_ns
+            now, done = now + pause_ns, min(done + pause_ns, compute_ns)
         if done < bucket.ready_ns:
             now, done = now + bucket.ready_ns - done, bucket.ready_ns
         start, left = now, cost(bucket.size_bytes)

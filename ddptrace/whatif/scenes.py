@@ -168,10 +168,11 @@ class Scenes:
         free = Schedule.of(job, physics, Scenario()).without_buckets()
         perfect = Schedule.of(job, physics, Scenario(perfect_overlap=True)).with_buckets(buckets)
         costs = [physics.cost(size) for size in buckets.sent_bytes.tolist()]
+        pause_ns = self._known.pauses.alone_ns
         return Bounds(
             free_communication_ns=round(offset + free.step_ns),
             perfect_overlap_ns=round(offset + perfect.step_ns),
-            communication_only_ns=round(sum(costs) + self._known.pause_ns * (len(costs) - 1)),
+            communication_only_ns=round(sum(costs) + pause_ns * (len(costs) - 1)),
         )
 
     def costs(self, buckets: Sequence[Packed]) -> Costs:

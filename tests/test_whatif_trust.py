@@ -1,0 +1,170 @@
+"""How sure predictions of stated jobs are: intervals, what the host has to do with it, trust."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from whatif_jobs import (
+    CAPS,
+    PLAIN,
+    SIZES,
+    recorded,
+    step_of,
+    steps,
+    with_cap,
+    write,
+)
+
+from ddptrace import analyze, load_run
+from ddptrace.metrics.measured import Measured
+from ddptrace.whatif.anchor import Anchoring
+from ddptrace.whatif.contention import Slowed
+from ddptrace.whatif.job import job_of
+from ddptrace.whatif.known import Known
+from ddptrace.whatif.models import Pauses, bucket_fit
+from ddptrace.whatif.packing import Packing
+from ddptrace.whatif.predict import predict
+from ddptrace.whatif.scenario import Scenario
+from ddptrace.whatif.trust import Grounds, judged
+
+
+def test_the_interval_holds_the_step_and_the_noise_of_runs(tmp_path):
+    for one in predict(recorded(PLAIN, tmp_path), CAPS).predictions:
+        assert one.low_ns < one.step_ns < one.high_ns
+        assert one.high_ns - one.low_ns >= 0.039 * one.step_ns
+
+
+def test_what_nothing_ran_beside_of_may_slow_compute(tmp_path):
+    """One bucket, which hides nothing: compute beside smaller ones is as fast as alone, or 1.4."""
+    job = with_cap(PLAIN, 100)
+    found = predict(recorded(job, tmp_path), [8, 100], Scenario(alpha_ns=20_000)).predictions
+    for slow in (1.0, 1.2, 1.4):
+        step_us = step_of(with_cap(replace(PLAIN, slow=slow), 8))
+        assert found[0].low_ns < 1000 * step_us < found[0].high_ns
+    assert found[0].step_ns / 1000 == pytest.approx(
+        step_of(with_cap(replace(PLAIN, slow=1.2), 8)), rel=0.005
+    )
+    assert found[1].step_ns / 1000 == pytest.approx(step_of(job), rel=0.002)
+
+
+def test_another_job_may_have_slower_transfers_than_this_one(tmp_path):
+    """With other buckets transfers may be 10 % longer: 9 of them, of 2 sizes, tell no less."""
+    slow = recorded(with_cap(replace(PLAIN, per_mib=40), 16), tmp_path)
+    other, own = predict(slow, [8, 16]).predictions
+    assert own.high_ns < 1.03 * own.step_ns
+    dearer = replace(PLAIN, per_mib=44, alpha=22)
+    assert other.high_ns / 1000 > step_of(with_cap(dearer, 8))
+
+
+@pytest.mark.parametrize(
+    ("misfit", "trust", "words"),
+    [(0.02, "medium", ""), (0.05, "medium", "+5.0 % off"), (-0.2, "low", "-20.0 % off")],
+)
+def test_a_replay_that_misses_the_recorded_step_is_trusted_less(misfit, trust, words, tmp_path):
+    measured = Measured.of(recorded(PLAIN, tmp_path))
+    grounds = Grounds(
+        measured, job_of(measured), bucket_fit(measured), Slowed(1.0, 1.0, 1.3, 0.0),
+        Anchoring(1e6, "recorded", 1e6, 1e4, 1.0), Packing(), misfit, is_reproduced=True,
+    )  # fmt: skip
+    found, notes = judged(grounds, [])
+    assert found == trust
+    assert [words in note for note in notes if "replay" in note] == ([True] if words else [])
+
+
+@pytest.mark.parametrize(("bandwidth_gb_s", "trust"), [(95, "medium"), (1, "low")])
+def test_a_line_that_is_given_and_not_of_the_recording_is_trusted_less(
+    bandwidth_gb_s, trust, tmp_path
+):
+    """It is 105 GB/s."""
+    run = recorded(PLAIN, tmp_path)
+    found = predict(run, CAPS, Scenario(bandwidth_gb_s=bandwidth_gb_s))
+    assert found.trust == trust
+    is_said = any("not those of the line that was given" in note for note in found.notes)
+    assert is_said == (trust == "low")
+
+
+def unprofiled(folder, step_us, **told):
+    ranks = [
+        {"rank": rank, "files": [f"rank{rank}.json"],
+         "unprofiled": {"first_step": 0, "step_ns": [round(step_us * 1000)] * 6},
+         "parts": [{"part": "full", "file": f"rank{rank}.json", "step_ns": [9_000_000] * 3}]}
+        for rank in (0, 1)
+    ]  # fmt: skip
+    document = {"ddptrace_manifest": 1, "ranks": ranks} | told
+    (folder / "manifest.json").write_text(json.dumps(document))
+
+
+def test_steps_timed_without_a_profiler_come_first(tmp_path):
+    write(PLAIN, tmp_path)
+    unprofiled(tmp_path, step_of(PLAIN) - 20)
+    found = predict(load_run(tmp_path), [8, 100])
+    assert found.anchor == "unprofiled"
+    assert found.measured_step_ns / 1000 == pytest.approx(step_of(PLAIN) - 20)
+    grows = step_of(with_cap(PLAIN, 100)) - step_of(with_cap(PLAIN, 8))
+    assert steps(found)[100] - steps(found)[8] == pytest.approx(grows, abs=5)
+
+
+SLOW_HOST = replace(PLAIN, kernel=60, host=180)
+
+
+def test_a_recording_whose_host_is_the_limit_gets_a_range(tmp_path):
+    found = predict(recorded(SLOW_HOST, tmp_path), [8, 100])
+    assert found.trust == "low"
+    assert "waits for the host" in found.notes[0]
+    for one in found.predictions:
+        assert one.low_ns < 0.95 * found.measured_step_ns
+        assert one.high_ns >= found.measured_step_ns
+
+
+def test_the_profilers_part_of_the_waiting_is_known_with_a_step_without_it(tmp_path):
+    """Without the profiler the host keeps up: the step is that of the GPU."""
+    fast = replace(SLOW_HOST, host=1)
+    write(SLOW_HOST, tmp_path)
+    unprofiled(tmp_path, step_of(fast))
+    found = predict(load_run(tmp_path), [8, 100])
+    assert found.trust != "low"
+    assert steps(found)[100] == pytest.approx(step_of(with_cap(fast, 100)), rel=0.03)
+
+
+def test_a_host_that_is_the_limit_without_profiler_too_gains_nothing(tmp_path):
+    write(SLOW_HOST, tmp_path)
+    slow_us = load_step_us(tmp_path)
+    unprofiled(tmp_path, slow_us * 0.9)
+    found = predict(load_run(tmp_path), [8, 16])
+    assert found.trust == "low"
+    assert "the host decides" in found.notes[0]
+    assert {round(each) for each in steps(found).values()} == {round(slow_us * 0.9)}
+    assert found.best.gain_ns == 0
+
+
+def test_a_shorter_tail_gains_nothing_where_the_host_decides(tmp_path):
+    """One bucket behind everything: with more of them the GPU only idles longer."""
+    job = replace(SLOW_HOST, buckets=[list(range(len(SIZES)))], per_mib=2)
+    write(job, tmp_path)
+    slow_us = load_step_us(tmp_path)
+    unprofiled(tmp_path, slow_us * 0.9)
+    (one,) = predict(load_run(tmp_path), [8]).predictions
+    assert one.step_ns == round(slow_us * 900)
+    assert one.low_ns < one.step_ns - 50_000
+
+
+def load_step_us(folder):
+    return analyze(load_run(folder)).summary.step_ns.median / 1000
+
+
+def test_a_slowdown_that_is_only_guessed_costs_nothing(tmp_path):
+    """Kernels with a name each are never seen both alone and beside communication."""
+    job = replace(PLAIN, per_mib=20)
+    known = predict(recorded(job, tmp_path / "known"))
+    guessed = predict(recorded(replace(job, names="gemm {}"), tmp_path / "guessed"))
+    assert (known.model.compute_slowdown_ratio, guessed.model.compared_ratio) == (1.0, 0.0)
+    assert guessed.model.compute_slowdown_ratio > 1.0
+    assert guessed.costs == known.costs
+
+
+@pytest.mark.parametrize(("compared", "certain"), [(0.19, 1.01), (0.2, 1.3)])
+def test_of_a_slowdown_only_what_many_kernels_show_is_certain(compared, certain):
+    known = Known(fit=None, beside=Slowed(1.3, 1.01, 1.6, compared), pauses=Pauses(0.0, 0.0))
+    assert known.certain().beside.ratio == certain
