@@ -17,6 +17,7 @@ from ddptrace.whatif.contention import Slowed
 from ddptrace.whatif.cost import Samples, fit
 from ddptrace.whatif.job import Job, RankTimes
 from ddptrace.whatif.known import Known
+from ddptrace.whatif.models import Pauses
 from ddptrace.whatif.packing import Packing
 from ddptrace.whatif.progress import Moments
 from ddptrace.whatif.ready import Sized
@@ -62,7 +63,7 @@ def _samples() -> Samples:
 def _seconds(parameters: int, caps: int) -> float:
     job = _job(parameters)
     begun = time.process_time()
-    known = Known(fit(_samples()), Slowed(1.2, 1.1, 1.3, 1.0), 3000.0)
+    known = Known(fit(_samples()), Slowed(1.2, 1.1, 1.3, 1.0), Pauses())
     start = Anchoring(150e6, "unprofiled", 150e6, 1e6, 1.0)
     scenes = Scenes(job, known, start, Scenario(), None)
     packing = Packing()
