@@ -333,6 +333,22 @@ def test_all_reduces_outside_backward_are_no_buckets(tmp_path):
         predict(load_run(tmp_path))
 
 
+@pytest.mark.parametrize(("step", "known"), [(0, []), (1, ["broadcast"])])
+def test_other_collectives_are_those_of_steps_that_count(step, known, tmp_path):
+    """Of four steps the first does not count."""
+    told = {
+        "Collective name": "broadcast", "In msg nelems": 1000, "Out msg nelems": 1000,
+        "dtype": "Float", "Process Group Name": "0", "Group size": 2,
+        "Process Group Ranks": "[0, 1]",
+    }  # fmt: skip
+    for rank in (0, 1):
+        kineto = record(PLAIN, rank)
+        at = 10_000 + step * step_of(PLAIN) + 100
+        kineto.comm(at, at + 50, launch=at - 500, thread=LOOP, **told)
+        kineto.write(tmp_path / f"rank{rank}.json")
+    assert [one.operation for one in predict(load_run(tmp_path)).other_models] == known
+
+
 def test_the_report_has_the_predictions(tmp_path):
     run = recorded(PLAIN, tmp_path)
     report = analyze(run)

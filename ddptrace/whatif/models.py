@@ -38,8 +38,7 @@ def _samples(measured: Measured, rows: NDArray[np.intp]) -> Samples:
     found = collected.matching
     rows = rows[found.is_matched[rows] & (found.size_bytes[rows] > 0)]
     rows = rows[collected.transfer_ns[rows] > 0]
-    counted = np.array([row.step for row in measured.counted if row.step is not None])
-    kept = np.isin(collected.step[rows], counted)
+    kept = _is_counted(measured)[rows]
     rows = rows[kept] if kept.any() else rows
     length = np.where(
         collected.is_there[rows], collected.end_ns[rows] - collected.start_ns[rows], 0
@@ -52,11 +51,17 @@ def _samples(measured: Measured, rows: NDArray[np.intp]) -> Samples:
     )
 
 
+def _is_counted(measured: Measured) -> NDArray[np.bool_]:
+    """Tell which collectives are of steps that count."""
+    steps = np.array([row.step for row in measured.counted if row.step is not None])
+    return np.isin(measured.collected.step, steps)
+
+
 def other_models(measured: Measured) -> list[Model]:
     """Return the models of all collectives that are no buckets, one an operation and group."""
     collected = measured.collected
     found = collected.matching
-    mine = (measured.buckets.bucket == NONE) & found.is_matched
+    mine = (measured.buckets.bucket == NONE) & found.is_matched & _is_counted(measured)
     kinds = np.stack((found.members, collected.operation), axis=1)
     models = []
     for members, operation in np.unique(kinds[mine], axis=0).tolist():
