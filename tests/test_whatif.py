@@ -344,7 +344,7 @@ def test_other_collectives_are_those_of_steps_that_count(step, known, tmp_path):
     for rank in (0, 1):
         kineto = record(PLAIN, rank)
         at = 10_000 + step * step_of(PLAIN) + 100
-        kineto.comm(at, at + 50, launch=at - 500, thread=LOOP, **told)
+        kineto.comm(at, at + 50, launch=at - 1085, thread=LOOP, **told)
         kineto.write(tmp_path / f"rank{rank}.json")
     assert [one.operation for one in predict(load_run(tmp_path)).other_models] == known
 
