@@ -108,8 +108,12 @@ def test_one_value_that_drifts_on_one_rank_is_found(tmp_path):
     assert told["replicas"]["reason"] == "1 of 8 parameters differ, first 2.bias"
 
 
-def test_a_signal_ends_the_job_and_the_sweep_and_what_is_there_is_kept(tmp_path):
-    script = "import sys, time; print('up', file=sys.stderr, flush=True); time.sleep(60)"
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_job_and_the_sweep_and_what_is_there_is_kept(number, tmp_path):
+    script = (
+        "import signal, sys, time; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+        "print('up', file=sys.stderr, flush=True); time.sleep(60)"
+    )
     words = ["-m", "ddptrace", "sweep", "--bucket-cap-mb", "1", "--keep-going", "--"]
     running = subprocess.Popen(
         [sys.executable, *words, sys.executable, "-c", script],
@@ -117,9 +121,9 @@ def test_a_signal_ends_the_job_and_the_sweep_and_what_is_there_is_kept(tmp_path)
     )  # fmt: skip
     while running.stderr.readline() != b"up\n":
         assert running.poll() is None
-    running.send_signal(signal.SIGTERM)
+    running.send_signal(number)
     out, err = running.communicate(timeout=60)
-    assert running.returncode == 128 + signal.SIGTERM
+    assert running.returncode == 128 + number
     assert b"note: own: interrupted" in out
     assert b"Traceback" not in err
     told = json.loads((tmp_path / "ddptrace-sweep" / "sweep.json").read_text())

@@ -47,21 +47,27 @@ def run(command: Sequence[str], variables: Mapping[str, str], *, is_nsys: bool =
     leave its program running.
     """
     got: list[int] = []
-    try:
-        child = subprocess.Popen(list(command), env=dict(variables))
-    except OSError as error:
-        raise CaptureError(f"{command[0]}: cannot be started: {error.strerror}") from error
+    child: subprocess.Popen[bytes] | None = None
 
-    def pass_on(number: int, _frame: FrameType | None) -> None:
-        got.append(number)
-        if not (number == signal.SIGINT and _at_terminal()):
+    def tell(number: int) -> None:
+        if child is not None and not (number == signal.SIGINT and _at_terminal()):
             lone = is_nsys and number == signal.SIGHUP
             child.send_signal(signal.SIGTERM if lone else number)
 
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        got.append(number)
+        tell(number)
+
     numbers = [getattr(signal, name) for name in _PASSED_ON if hasattr(signal, name)]
+    # First, so that no signal ends us and leaves the command running.
     before = {number: signal.signal(number, pass_on) for number in numbers}
     try:
+        child = subprocess.Popen(list(command), env=dict(variables))
+        for number in tuple(got):
+            tell(number)
         code = child.wait()
+    except OSError as error:
+        raise CaptureError(f"{command[0]}: cannot be started: {error.strerror}") from error
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -51,16 +51,23 @@ def run_recorder(words: Sequence[str]) -> int:
     It is 128 + N when signal N ended it.
     """
     sys.stdout.flush()
-    recorder = subprocess.Popen(_recorder(words), stdout=_STDERR)
+    early: list[int] = []
+    recorder: subprocess.Popen[bytes] | None = None
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
+        if recorder is None:
+            early.append(number)
         # A Ctrl-C at the terminal has reached the recorder already.
-        if not (number == signal.SIGINT and _at_terminal()):
+        elif not (number == signal.SIGINT and _at_terminal()):
             recorder.send_signal(number)
 
     numbers = [getattr(signal, name) for name in _PASSED_ON if hasattr(signal, name)]
+    # First, so that no signal ends us and leaves the recorder running.
     before = {number: signal.signal(number, pass_on) for number in numbers}
     try:
+        recorder = subprocess.Popen(_recorder(words), stdout=_STDERR)
+        for number in early:
+            pass_on(number, None)
         code = recorder.wait()
     finally:
         for number, handler in before.items():

@@ -1,0 +1,51 @@
+"""A signal that comes while a command is being started ends that command, too."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib import import_module
+
+import pytest
+
+from ddptrace_capture import child
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+POPEN = subprocess.Popen
+CAPTURE = import_module("ddptrace.cli.capture")  # the package's attribute is the command
+
+
+@pytest.fixture
+def signalled(monkeypatch):
+    """Send a signal to this process as soon as a command was started, before anybody knows it."""
+
+    def start(*words, **options):
+        started = POPEN(*words, **options)
+        time.sleep(0.5)  # Python dies of a signal that comes before it is up, and says so with 1
+        os.kill(os.getpid(), signal.SIGINT)
+        return started
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+
+
+def test_the_recorder_passes_it_on_to_the_job(signalled):
+    began = time.monotonic()
+    ended = child.run(SLEEP, os.environ)
+    assert (ended.code, ended.interrupted, ended.by) == (130, True, signal.SIGINT)
+    assert time.monotonic() - began < 30
+
+
+def test_the_sweep_passes_it_on_to_the_recorder(signalled, monkeypatch):
+    monkeypatch.setattr(CAPTURE, "_recorder", lambda words: [*SLEEP, *words])
+    began = time.monotonic()
+    assert CAPTURE.run_recorder([]) == 130
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("missing", ["no-such-command-here", ""])
+def test_a_command_that_cannot_be_started_leaves_signals_as_they_were(missing):
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(child.CaptureError, match="cannot be started"):
+        child.run([missing], os.environ)
+    assert signal.getsignal(signal.SIGINT) is before
