@@ -149,3 +149,29 @@ def test_why_nothing_was_measured_is_told(records, reason):
     found = link.joined(records)
     assert found["groups"] == []
     assert reason in found["reason"]
+
+
+@pytest.mark.torch
+class TestBuffer:
+    def of(self, monkeypatch, size_bytes, room):
+        torch = pytest.importorskip("torch")
+        zeros = torch.zeros
+
+        def crowded(count, **options):
+            if count * 4 > room:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return zeros(count, **options)
+
+        monkeypatch.setattr(torch, "zeros", crowded)
+        mine = link._Group(None, (0, 1), 0, torch.device("cpu"), torch.float32, size_bytes)
+        return link._buffer(mine, size_bytes).numel() * 4
+
+    def test_it_has_the_size_of_all_gradients(self, monkeypatch):
+        assert self.of(monkeypatch, 5 * MIB, room=8 * MIB) == 5 * MIB
+
+    def test_without_room_it_is_as_small_as_it_must_be(self, monkeypatch):
+        assert self.of(monkeypatch, 5 * MIB, room=2 * MIB) == 5 * MIB // 4
+
+    def test_without_any_room_it_fails_before_ranks_agree(self, monkeypatch):
+        with pytest.raises(RuntimeError, match="out of memory"):
+            self.of(monkeypatch, 5 * MIB, room=100)

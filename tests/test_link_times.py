@@ -165,6 +165,14 @@ def test_a_faster_link_moves_the_bytes_of_what_was_timed_faster(tmp_path):
     assert found.predictions[0].step_ns / 1000 == pytest.approx(faster, abs=15)
 
 
+def test_ranks_that_share_a_gpu_take_turns_and_tell_nothing_of_the_link(tmp_path):
+    run = timed_run(SMALL_IS_FAST, tmp_path, lambda mib: 20_000)
+    traces = [replace(one, facts=replace(one.facts, gpu="GPU-0")) for one in run.traces]
+    shared = predict(replace(run, traces=tuple(traces)), [16])
+    assert (shared.model.timed_sizes, shared.trust) == (0, "low")
+    assert predict(run, [16]).model.timed_sizes == 5
+
+
 def test_why_the_link_was_not_measured_is_a_note(tmp_path):
     run = recorded(SMALL_IS_FAST, tmp_path)
     failed = replace(run, manifest=Manifest(link=Link((), "rank 1 has no room")))

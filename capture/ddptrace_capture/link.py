@@ -80,8 +80,9 @@ def _measured(mine: _Group) -> dict[str, Any]:
     import torch.distributed as dist
 
     talk = _Talk(mine, dist.distributed_c10d._get_default_store())
-    most_bytes = talk.agree_on_most(min(mine.gradient_bytes, MOST_BYTES, _free_bytes(mine)))
-    buffer = _buffer(mine, max(most_bytes, LEAST_BYTES))
+    # Before ranks agree: one that has no room must say so, or the others wait for it forever.
+    buffer = _buffer(mine, min(mine.gradient_bytes, MOST_BYTES, _free_bytes(mine)))
+    most_bytes = talk.agree_on_most(buffer.numel() * buffer.element_size())
     probe_bytes = min(PROBE_BYTES, most_bytes)
     times = [_time_ns(mine, buffer, probe_bytes) for _ in range(2)]  # the first one connects
     sizes = talk.agree_on_sizes(_affordable(most_bytes, times[-1] / probe_bytes))
@@ -175,10 +176,16 @@ def _free_bytes(mine: _Group) -> int:
 
 
 def _buffer(mine: _Group, size_bytes: int) -> Any:  # noqa: ANN401 - a tensor of torch
+    """Return an array of about this size, or as large a part of it as there is room for."""
     import torch
 
-    count = -(-size_bytes // torch.empty(0, dtype=mine.dtype).element_size())
-    return torch.zeros(count, dtype=mine.dtype, device=mine.device)
+    count = max(size_bytes // torch.empty(0, dtype=mine.dtype).element_size(), 1)
+    try:
+        return torch.zeros(count, dtype=mine.dtype, device=mine.device)
+    except RuntimeError:  # what is out of memory
+        if size_bytes <= LEAST_BYTES:
+            raise
+        return _buffer(mine, size_bytes // 2)
 
 
 def _time_ns(mine: _Group, buffer: Any, size_bytes: int) -> float:  # noqa: ANN401 - as above
@@ -194,13 +201,14 @@ def _time_ns(mine: _Group, buffer: Any, size_bytes: int) -> float:  # noqa: ANN4
 def _on_gpu_ns(mine: _Group, piece: Any) -> float:  # noqa: ANN401 - as above
     import torch
 
-    began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    torch.cuda.synchronize(mine.device)
-    torch.cuda._sleep(AHEAD_CYCLES)
-    began.record()
-    _reduce(mine, piece)
-    ended.record()
-    ended.synchronize()
+    with torch.cuda.device(mine.device):
+        began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        torch.cuda._sleep(AHEAD_CYCLES)
+        began.record()
+        _reduce(mine, piece)
+        ended.record()
+        ended.synchronize()
     return float(began.elapsed_time(ended)) * 1e6 / CALLS
 
 

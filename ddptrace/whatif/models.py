@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from ddptrace.metrics.comm_table import NONE
 from ddptrace.metrics.measured import Measured
+from ddptrace.metrics.stragglers import sharing_ranks
 from ddptrace.whatif.contention import Slowed
 from ddptrace.whatif.cost import Fit, Samples, fit
 from ddptrace.whatif.document import Line, Model
-from ddptrace.whatif.link_times import link_times
+from ddptrace.whatif.link_times import LinkTimes, link_times
 
 DEFAULT_PAUSE_NS = 3_000.0
 """From the end of a collective to the start of the next one in line, where none waited."""
@@ -26,11 +27,19 @@ def bucket_fit(measured: Measured, alpha_ns: float | None = None) -> Fit | None:
     samples = _samples(measured, rows)
     if not samples.size_bytes.size:
         return None
-    found = measured.collected.matching
-    group = found.lists[found.members[rows[0]]]
-    manifest = measured.run.manifest
-    link = None if manifest is None else manifest.link
-    return fit(samples, alpha_ns, link_times(link, group.rows, group.size))
+    return fit(samples, alpha_ns, _timed(measured, int(rows[0])))
+
+
+def _timed(measured: Measured, bucket: int) -> LinkTimes | None:
+    """Return what the recorder timed in the group of a bucket.
+
+    Nothing of ranks that share a GPU: their calls take whole turns on it, of any size.
+    """
+    manifest, found = measured.run.manifest, measured.collected.matching
+    if manifest is None or sharing_ranks(measured.collected):
+        return None
+    group = found.lists[found.members[bucket]]
+    return link_times(manifest.link, group.rows, group.size)
 
 
 def _samples(measured: Measured, rows: NDArray[np.intp]) -> Samples:
