@@ -11,7 +11,7 @@ import typer.main
 from traces import Kineto, plain
 
 import ddptrace as ddptrace_package
-from ddptrace.cli import app
+from ddptrace.cli import app, main
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -133,6 +133,53 @@ def test_help_imports_nothing_heavy():
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["whatif"], "missing argument 'RUN...'; see ddptrace whatif --help"),
+        (["report", "--nope"], "no such option: --nope; see ddptrace report --help"),
+        (["nope"], "no such command 'nope'; see ddptrace --help"),
+        (["history", "add"], "missing option '--db' / '--history'; see ddptrace history add"),
+        (["compare", "a"], "missing argument 'B'; see ddptrace compare --help"),
+        (["report", "a", "--timeline", "--nope\n\x1b[1m"], "no such option: --nope"),
+    ],
+)
+def test_words_that_make_no_sense_are_one_line(words, said):
+    done = ddptrace(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"ddptrace: {said}")
+    assert done.stderr.count("\n") == 1
+    assert "\x1b" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["history"]])
+def test_no_words_at_all_show_the_help(words):
+    done = ddptrace(*words)
+    assert done.returncode == 2
+    assert "Usage: ddptrace" in done.stdout + done.stderr
+
+
+def test_output_that_nobody_wants_any_more_is_no_fault(two_ranks):
+    words = [sys.executable, "-m", "ddptrace", "report", str(two_ranks), "--json", "-"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        running.stdout.close()
+        said = running.stderr.read()
+    assert (running.returncode, said) == (1, b"")
+
+
+def test_an_interrupt_is_130_without_a_word(monkeypatch, capsys):
+    def interrupted(*_args, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ddptrace.cli.report.load_run", interrupted, raising=False)
+    monkeypatch.setattr("ddptrace.load_run", interrupted)
+    monkeypatch.setattr(sys, "argv", ["ddptrace", "report", "run"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 130
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_the_version_is_printed():

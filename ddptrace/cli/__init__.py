@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -18,9 +18,12 @@ from ddptrace.cli.history import commands as history
 from ddptrace.cli.merge import merge
 from ddptrace.cli.report import report
 from ddptrace.cli.simulate import simulate
-from ddptrace.cli.sweep import sweep
+from ddptrace.cli.sweep import INTERRUPTED, sweep
 from ddptrace.cli.whatif import whatif
 from ddptrace.errors import DdptraceError
+
+# What a parser raises for words that make no sense; typer gives it no public name.
+_UsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
     name="ddptrace",
@@ -67,7 +70,29 @@ def main() -> None:
     # Nothing here multiplies matrices, and BLAS threads spin for a tenth of a second at start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
-        app()
+        code = app(prog_name="ddptrace", standalone_mode=False)
     except DdptraceError as error:
-        sys.stderr.write(f"ddptrace: {' '.join(str(error).splitlines())}\n")
-        sys.exit(2)
+        _end(" ".join(str(error).splitlines()))
+    except _UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()
+            sys.exit(2)
+        _end(_usage(error))
+    except typer.Abort:  # what typer makes of a KeyboardInterrupt
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # whoever read our output has had enough
+        # Python flushes once more at its end, and would fail.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    sys.exit(code)
+
+
+def _end(message: str) -> NoReturn:
+    sys.stderr.write(f"ddptrace: {message}\n")
+    sys.exit(2)
+
+
+def _usage(error: Any) -> str:  # noqa: ANN401  # typer's own class has no public name
+    message = " ".join(error.format_message().split()).rstrip(".")
+    command = error.ctx.command_path if error.ctx else "ddptrace"
+    return f"{message[:1].lower()}{message[1:]}; see {command} --help"
