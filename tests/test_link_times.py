@@ -151,7 +151,9 @@ def test_a_cap_with_faster_messages_is_found_though_none_was_recorded(tmp_path):
 def test_what_was_timed_is_told_in_the_model_and_in_words(tmp_path):
     job = SMALL_IS_FAST
     found = predict(timed_run(job, tmp_path, lambda mib: job.alpha + mib * 60), [16])
-    assert (found.model.timed_sizes, found.model.timed_ratio) == (5, pytest.approx(1, rel=0.001))
+    assert found.model.timed.size_bytes == [MIB, 4 * MIB, 16 * MIB, 32 * MIB, 96 * MIB]
+    assert found.model.timed.time_ns[0] == 80_000
+    assert found.model.timed.ratio == pytest.approx(1, rel=0.001)
     assert "5 sizes timed on the link alone, 1.00 times as long in steps; " in next(grounds(found))
     assert not any("assumed" in note for note in found.notes)
     assert not found.predictions[0].is_outside
@@ -169,8 +171,8 @@ def test_ranks_that_share_a_gpu_take_turns_and_tell_nothing_of_the_link(tmp_path
     run = timed_run(SMALL_IS_FAST, tmp_path, lambda mib: 20_000)
     traces = [replace(one, facts=replace(one.facts, gpu="GPU-0")) for one in run.traces]
     shared = predict(replace(run, traces=tuple(traces)), [16])
-    assert (shared.model.timed_sizes, shared.trust) == (0, "low")
-    assert predict(run, [16]).model.timed_sizes == 5
+    assert (shared.model.timed, shared.trust) == (None, "low")
+    assert predict(run, [16]).model.timed is not None
 
 
 def test_why_the_link_was_not_measured_is_a_note(tmp_path):

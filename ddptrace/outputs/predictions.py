@@ -54,10 +54,10 @@ def _gb_s(bandwidth: float | None) -> str:
 
 def _fitted(model: Model) -> str:
     timed = ""
-    if model.timed_ratio is not None:
+    if model.timed is not None:
         timed = (
-            f"{counted(model.timed_sizes, 'size')} timed on the link alone, "
-            f"{model.timed_ratio:.2f} times as long in steps; "
+            f"{counted(len(model.timed.size_bytes), 'size')} timed on the link alone, "
+            f"{model.timed.ratio:.2f} times as long in steps; "
         )
     return (
         f"{timed}{counted(model.samples, 'transfer')} of {counted(model.sizes, 'size')}, "

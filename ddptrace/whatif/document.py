@@ -23,6 +23,18 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class TimedSizes:
+    """How long a collective of each size took while nothing else ran.
+
+    The transfers of steps took `ratio` times as long.
+    """
+
+    size_bytes: list[int]
+    time_ns: list[int]
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """What collectives of one operation and group cost: alpha + size ÷ bandwidth.
 
@@ -32,8 +44,8 @@ class Model:
     are those of the large ones. `comm_slowdown_ratio` is how many times longer a transfer takes
     beside compute, `compute_slowdown_ratio` what it does to that compute; of the latter
     `compared_ratio` is how much of the time it is known for, None for other groups.
-    `timed_sizes` are how many sizes the recorder timed on the link alone; where it did, the figures
-    are of those, and the transfers of steps took `timed_ratio` times as long (None: none were).
+    `timed` are the sizes that the recorder timed on the link alone, None without any; where it did,
+    alpha and bandwidth are of those.
     """
 
     operation: str | None
@@ -56,8 +68,7 @@ class Model:
     compute_slowdown_low: float | None = None
     compute_slowdown_high: float | None = None
     compared_ratio: float | None = None
-    timed_sizes: int = 0
-    timed_ratio: float | None = None
+    timed: TimedSizes | None = None
 
 
 @dataclass(frozen=True, slots=True)

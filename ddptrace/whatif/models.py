@@ -12,7 +12,7 @@ from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.stragglers import sharing_ranks
 from ddptrace.whatif.contention import Slowed
 from ddptrace.whatif.cost import Fit, Samples, fit
-from ddptrace.whatif.document import Line, Model
+from ddptrace.whatif.document import Line, Model, TimedSizes
 from ddptrace.whatif.link_times import LinkTimes, link_times
 
 DEFAULT_PAUSE_NS = 3_000.0
@@ -125,9 +125,16 @@ def _model(measured: Measured, rows: NDArray[np.intp], found: Fit) -> Model:
         residual_ratio=round(found.residual_ratio, 4),
         lines=lines,
         comm_slowdown_ratio=round(found.contention, 4),
-        timed_sizes=0 if found.timed is None else int(found.timed.size_bytes.size),
-        timed_ratio=None if found.timed_ratio is None else round(found.timed_ratio, 4),
+        timed=_timed_sizes(found),
     )
+
+
+def _timed_sizes(found: Fit) -> TimedSizes | None:
+    timed, ratio = found.timed, found.timed_ratio
+    if timed is None or ratio is None:
+        return None
+    times = np.rint(timed.time_ns).astype(np.int64)
+    return TimedSizes(timed.size_bytes.tolist(), times.tolist(), round(ratio, 4))
 
 
 def _bandwidth(ns_per_byte: float) -> float | None:

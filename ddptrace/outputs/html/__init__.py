@@ -19,7 +19,7 @@ from ddptrace.outputs.html.document import Page, page_of
 from ddptrace.outputs.html.findings import Place, findings, places
 from ddptrace.outputs.html.held import Held, held
 from ddptrace.outputs.html.lanes import Recorded
-from ddptrace.outputs.html.lines import lines_of
+from ddptrace.outputs.html.lines import lines_of, timed_of
 from ddptrace.outputs.html.looks import LOOKS
 from ddptrace.outputs.html.timelines import (
     Block,
@@ -99,8 +99,8 @@ def _body(
     yield from sections.choice(_choices(chosen, found), chosen, ranks)
     yield from sections.timeline(found, title_of(chosen.rows[chosen.first][0]))
     yield from sections.ranks(report, whole.summary)
-    lines = lines_of(report.collectives)
-    yield from sections.buckets(report, ranks, _first_rank(report, ranks), lines)
+    yield from sections.buckets(report, ranks, _first_rank(report, ranks))
+    yield from sections.link(lines_of(report.collectives), len(timed_of(report.whatif)))
     yield from _what_if(report)
     yield sections.collectives_table()
     yield "</section>"
@@ -185,6 +185,7 @@ def _about(
             {"op": one.op, "group": one.group, **asdict(one.line)}
             for one in lines_of(report.collectives)
         ],
+        "timed": [asdict(one) for one in timed_of(report.whatif)],
         "spread": _spread(report, chosen),
         "recorded": _recorded(report, kept),
         "measured_cap_mb": None if report.whatif is None else report.whatif.recorded_cap_mb,

@@ -17,7 +17,7 @@ from ddptrace.outputs.html.timelines import packed
 
 _SCRIPTS = (
     *("base.js", "lanes.js", "timeline.js", "timeline_use.js"),
-    *("charts.js", "tables.js", "page.js"),
+    *("charts.js", "link_charts.js", "tables.js", "page.js"),
 )
 _FAILED = (
     '<p id="failed" class="failed" role="alert" hidden>The pictures could not be drawn:</p>'

@@ -1,4 +1,4 @@
-"""The straight lines through the transfers that a report lists."""
+"""The straight lines through the transfers that a report lists, and what the link was timed at."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ddptrace.metrics.bandwidth import algbw_gb_s, busbw_gb_s
 from ddptrace.metrics.collective_rows import Collective
 from ddptrace.metrics.link import Link, fitted
+from ddptrace.whatif.document import WhatIf
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +35,25 @@ def lines_of(collectives: Sequence[Collective]) -> list[KindLine]:
         if line is not None:
             found.append(KindLine(op, group, line))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class TimedPoint:
+    """One size that the recorder timed while nothing else ran."""
+
+    size_bytes: int
+    transfer_ns: int
+    busbw_gb_s: float | None
+
+
+def timed_of(whatif: WhatIf | None) -> list[TimedPoint]:
+    """Return the sizes that were timed on the link alone; none where predictions rest on none."""
+    if whatif is None or whatif.model.timed is None:
+        return []
+    model, timed = whatif.model, whatif.model.timed
+    return [
+        TimedPoint(
+            size, time_ns, busbw_gb_s(algbw_gb_s(size, time_ns), model.operation, model.group_size)
+        )
+        for size, time_ns in zip(timed.size_bytes, timed.time_ns, strict=True)
+    ]

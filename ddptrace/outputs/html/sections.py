@@ -16,7 +16,7 @@ from ddptrace.outputs.html.looks import LOOKS
 from ddptrace.outputs.html.timelines import Block
 from ddptrace.outputs.stragglers import straggler_lines
 from ddptrace.report import Report
-from ddptrace.wording import capital, ranges
+from ddptrace.wording import capital, counted, ranges
 
 _TOOLS = {
     "in": ("+", "Zoom in"),
@@ -160,9 +160,7 @@ def over_ranks(summary: Summary) -> str:
     )
 
 
-def buckets(
-    report: Report, ranks: Sequence[int], first: int | None, lines: Sequence[KindLine]
-) -> Iterator[str]:
+def buckets(report: Report, ranks: Sequence[int], first: int | None) -> Iterator[str]:
     """Yield the buckets and collectives: when they ran, what the link gave, a table."""
     title = 'Buckets and collectives: <span class="figures-title"></span>'
     yield f'<section><h2 id="buckets">{title}</h2>'
@@ -180,13 +178,18 @@ def buckets(
         "Each bucket from when its gradients were ready (where that is known) to its start, then "
         "waiting for other ranks, then transfer.",
     )
+
+
+def link(lines: Sequence[KindLine], timed: int) -> Iterator[str]:
+    """Yield the pictures of size against transfer and bandwidth; `timed` sizes were timed alone."""
+    alone = "; small marks on a line were timed on the link alone, after the last step"
     yield '<div class="two"><div><h3>Size and transfer</h3>'
     yield figure(
         "link-chart",
         "Each mark is a collective of the run"
-        f"{'; the dashed line is the fitted α + S/B' if lines else ''}.",
+        f"{'; the dashed line is the fitted α + S/B' if lines else ''}{alone if timed else ''}.",
     )
-    yield from _line_words(lines)
+    yield from _line_words(lines, timed)
     yield "</div><div><h3>Size and bus bandwidth</h3>"
     yield figure(
         "bandwidth-chart",
@@ -195,9 +198,11 @@ def buckets(
     yield "</div></div>"
 
 
-def _line_words(lines: Sequence[KindLine]) -> Iterator[str]:
+def _line_words(lines: Sequence[KindLine], timed: int) -> Iterator[str]:
     """Yield the fixed cost and the bandwidth of each line, or why there is none."""
-    if not lines:
+    if timed:
+        yield f"<p>Predictions rest on the {counted(timed, 'size')} timed on the link alone.</p>"
+    elif not lines:
         yield "<p>No line is fitted: the sizes of the collectives are too much alike.</p>"
     for one in lines:
         line, bandwidth = one.line, one.line.bandwidth_gb_s

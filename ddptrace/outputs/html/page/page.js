@@ -218,8 +218,8 @@ class Page {
     const ranks = this.ranks.slice(0, MOST_ROWS);
     const charts = [
       ["spread-chart", () => spreadChart(about.spread, ranks, (rank) => this.title(rank))],
-      ["link-chart", () => linkChart(report.collectives, about.lines, "transfer")],
-      ["bandwidth-chart", () => linkChart(report.collectives, about.lines, "bandwidth")],
+      ["link-chart", () => linkChart(report.collectives, about, "transfer")],
+      ["bandwidth-chart", () => linkChart(report.collectives, about, "bandwidth")],
     ];
     if (report.whatif !== null) charts.push(["whatif-chart", () => whatIfChart(report.whatif, about.measured_cap_mb)]);
     return charts;
