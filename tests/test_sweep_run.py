@@ -101,12 +101,20 @@ def test_each_run_is_recorded_ends_early_and_looks_at_its_replicas(jobs):
     assert not jobs.options["own"].stop_after
 
 
+def test_a_sweep_that_only_times_measures_no_link(jobs):
+    jobs.sweep("--bucket-cap-mb", "1", "--profiler", "none")
+    assert not any(options.measure_link for options in jobs.options.values())
+
+
 def test_repeats_go_round_and_back_and_are_timed_only(jobs):
     jobs.sweep("--bucket-cap-mb", "1,2", "--repeat", "3")
     assert jobs.made == [
         "own", "cap-1", "cap-2", "cap-2-run2", "cap-1-run2", "own-run2", "own-run3", "cap-1-run3",
         "cap-2-run3",
     ]  # fmt: skip
+    assert {name for name, each in jobs.options.items() if each.measure_link} == {
+        "own", "cap-1", "cap-2"
+    }  # fmt: skip
     assert {name: each.profiler for name, each in jobs.options.items()} == {
         name: "none" if "run" in name else "torch" for name in jobs.made
     }

@@ -73,11 +73,13 @@ def _plan(request: SweepRequest, state: State) -> Iterator[Planned]:
 
 def _run(request: SweepRequest, state: State, planned: Planned) -> child.Ended:
     say(f"sweep: {planned}, into {state.path.parent / planned.folder}")
+    profiler = request.options.profiler if planned.repeat == 1 else "none"
     options = replace(
         request.options,
         output=str(state.path.parent / planned.folder),
         bucket_cap_mb=planned.bucket_cap_mb,
-        profiler=request.options.profiler if planned.repeat == 1 else "none",
+        profiler=profiler,
+        measure_link=profiler != "none",  # predictions need a recording, too
     )
     started_ns = time.time_ns()
     # What is there is left of a run that did not come to its end.

@@ -60,7 +60,7 @@ def parse(words: Sequence[str]) -> SweepRequest:
         raise CaptureError(
             f"--timed {given.timed}: a sweep compares timed steps; {FEWEST_TIMED} are the least"
         )
-    given.check_replicas = given.measure_link = True
+    given.check_replicas, given.measure_link = True, False  # the latter is for each run to say
     given.bucket_cap_mb, caps_mb = None, given.bucket_cap_mb
     return SweepRequest(
         options=options_of(given),
