@@ -78,7 +78,7 @@ def slowed(recordings: Iterable[Recorded]) -> Slowed:
     # A few kernels say little of all the others.
     weight = min(compared / ENOUGH_RATIO, 1.0)
     likely = weight * ratio + (1 - weight) * (1 + UNSEEN / 2)
-    return Slowed(likely, min(low, likely), max(high, likely), compared)
+    return Slowed(likely, low, high, compared)
 
 
 def _ratio(overlap_ns: float, excess_ns: float) -> float:
