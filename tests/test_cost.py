@@ -10,12 +10,13 @@ from ddptrace.whatif.cost import (
     LEAST_OTHER_JOB,
     MOST_OTHER_JOB,
     OUTSIDE_RATIO,
+    REACH,
     SPREADS,
     UNKNOWN_OTHER_JOB,
     Samples,
     fit,
 )
-from ddptrace.whatif.curves import straight
+from ddptrace.whatif.curves import Lines, straight
 
 MB = 10**6
 
@@ -138,6 +139,8 @@ def test_beyond_the_sizes_that_were_seen_it_is_less_sure():
     assert (high - low) / found.curve(80 * MB) < 0.01
     near, far = (found.bounds(size * MB) for size in (64 * 2, 64 * 12))
     assert near[1] / found.curve(64 * 2 * MB) < 1 + OUTSIDE_RATIO
+    quarter = 64 * REACH * 2**0.25 * MB
+    assert found.bounds(quarter)[1] / found.curve(quarter) == pytest.approx(1 + OUTSIDE_RATIO / 2)
     assert far[1] / found.curve(64 * 12 * MB) == pytest.approx(1 + OUTSIDE_RATIO)
     assert far[0] / found.curve(64 * 12 * MB) == pytest.approx(1 / (1 + OUTSIDE_RATIO))
     assert found.bounds(MB / 4)[1] / found.curve(MB / 4) == pytest.approx(1 + OUTSIDE_RATIO)
@@ -169,6 +172,10 @@ def test_a_straight_curve_is_a_line():
     assert straight(5, 2)(10) == 25
 
 
+def test_a_line_counts_from_its_first_size_on():
+    assert [Lines((0, 10), (1, 5), (0, 0))(size) for size in (9, 10)] == [1, 5]
+
+
 def test_transfers_of_a_steady_link_are_as_long_in_other_jobs():
     assert fit(samples(*on_line(60_000, 40_000) * 2)).other_job_ratio == LEAST_OTHER_JOB
 
@@ -183,4 +190,9 @@ def test_transfers_that_differ_in_one_job_differ_more_between_jobs():
 
 
 def test_few_transfers_tell_little_of_other_jobs():
-    assert fit(samples((100 * MB, 4 * MB), (100 * MB, 4 * MB))).other_job_ratio == UNKNOWN_OTHER_JOB
+    """Of 19 it is not known how much others differ; of 20 it is."""
+    enough = on_line(60_000, 40_000, repeat=4)
+    assert fit(samples(*enough)).other_job_ratio == LEAST_OTHER_JOB
+    assert fit(samples(*enough[1:])).other_job_ratio == UNKNOWN_OTHER_JOB
+    wild = [(10 * MB, 1e6 * (1 + off / 10)) for off in range(-5, 6)]
+    assert fit(samples(*wild)).other_job_ratio == MOST_OTHER_JOB

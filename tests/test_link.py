@@ -94,6 +94,16 @@ def test_a_rank_that_comes_after_the_decision_obeys_it(impatient):
     assert "not every rank" in agreed(store, None, 5)[1]
 
 
+def test_others_wait_longer_for_a_decision_than_the_first_rank_for_them(monkeypatch):
+    store, waits = Store(), []
+    monkeypatch.setattr(store, "wait", lambda _keys, patience: waits.append(patience) or 1 / 0)
+    for rank in (0, 1):
+        with pytest.raises(CaptureError):
+            link._Talk(group(0, 1, mine=rank), store).agree_on_most(7)
+    assert waits == [link.LEADER_WAITS, link.OTHERS_WAIT]
+    assert link.LEADER_WAITS < link.OTHERS_WAIT
+
+
 def test_the_first_rank_chooses_the_sizes():
     store = Store()
     assert link._Talk(group(0, 1), store).agree_on_sizes([1, 2]) == [1, 2]
@@ -115,14 +125,20 @@ def test_sizes_are_powers_of_two_and_all_gradients_at_once():
 
 
 def test_on_a_slow_link_the_largest_sizes_are_left_out():
-    """1 byte a ns: 20 calls of 2 × 256 MiB would take 10.7 s, of half of that 5.4 s."""
-    assert link._affordable(1 << 28, 1.0)[-1] == 1 << 27
+    """20 calls of 2 × 256 MiB take 8 s at 0.745 ns a byte."""
+    assert link._affordable(1 << 28, 0.745)[-1] == 1 << 28
+    assert link._affordable(1 << 28, 0.746)[-1] == 1 << 27
     assert link._affordable(1 << 28, 1e6) == [1 << 16]
 
 
-def record(rank, *times, problem=None, size=(4, 8)):
+def record(rank, *times, problem=None, size=(4, 8), members=(0, 1)):
     groups = [
-        {"members": [0, 1], "operation": "all_reduce", "size_bytes": [*size], "time_ns": [*times]}
+        {
+            "members": [*members],
+            "operation": "all_reduce",
+            "size_bytes": [*size],
+            "time_ns": [*times],
+        }
     ]
     return {
         "rank": {"rank": rank},
@@ -136,11 +152,17 @@ def test_the_rank_that_waited_least_tells_how_long_a_call_took():
     assert found["reason"] is None
 
 
+def test_groups_are_told_in_the_order_of_their_ranks():
+    found = link.joined([record(2, [5, 9], members=(2, 3)), record(0, [7, 8])])
+    assert [each["members"] for each in found["groups"]] == [[0, 1], [2, 3]]
+
+
 @pytest.mark.parametrize(
     ("records", "reason"),
     [
         ([record(0, problem="no room"), record(1, problem="no room")], "no room"),
         ([{"rank": {"rank": 0}, "link": None}], "rank 0 ended before its last step"),
+        ([{"rank": {"rank": 0}, "link": None}, record(1, problem="no room")], "no room"),
         ([record(0), record(1)], "no DDP model"),
         ([], "no DDP model"),
     ],

@@ -106,6 +106,48 @@ def test_without_a_transfer_alone_those_that_were_timed_are():
     assert (found.contention, found.timed_ratio) == (pytest.approx(1.5), pytest.approx(1))
 
 
+@pytest.mark.parametrize(
+    ("alone_ns", "beside_ns", "expected"),
+    [
+        ([], [90_000], 1),  # one beside compute tells nothing
+        ([1_000_000], [90_000] * 2, 1.5),  # one alone tells less than what was timed
+        ([1_000_000] * 2, [90_000] * 2, 1),  # none is shorter beside compute
+        ([], [300_000] * 2, 2),  # nor more than twice as long
+    ],
+)
+def test_how_much_longer_it_takes_beside_compute_is_told_by_two_or_more(
+    alone_ns, beside_ns, expected
+):
+    pairs = [(10 * MB, each) for each in alone_ns] + [(MB, each) for each in beside_ns]
+    hidden = [0] * len(alone_ns) + [1] * len(beside_ns)
+    assert fit(samples(*pairs, hidden=hidden), timed=TIMES).contention == pytest.approx(expected)
+
+
+def test_one_cold_transfer_does_not_make_all_others_longer():
+    cold = fit(samples(*[(10 * MB, 500_000)] * 4, (10 * MB, 5_000_000)), timed=TIMES)
+    assert cold.timed_ratio == pytest.approx(1)
+
+
+def test_transfers_that_differ_leave_open_how_much_longer_than_timed_they_are():
+    low, high = fit(samples(*[(MB, 54_000), (MB, 66_000)] * 3), timed=TIMES).bounds(MB)
+    assert low < 59_000
+    assert high > 61_000
+
+
+def test_the_line_that_is_told_comes_nearest_to_what_was_timed():
+    """30 µs + 50 µs a MB, of which the transfers of steps take 1.2 times as much."""
+    sizes = np.array((MB, 2 * MB, 4 * MB))
+    line = fit(samples((MB, 96_000)), timed=LinkTimes(sizes, 30_000 + sizes * 0.05)).curve.lines
+    assert line.alpha_ns == pytest.approx((36_000,), rel=0.001)
+    assert line.ns_per_byte == pytest.approx((0.06,), rel=0.001)
+
+
+def test_sizes_that_are_too_much_alike_tell_no_fixed_cost():
+    near = LinkTimes(np.array((10 * MB, 12 * MB)), np.array((500_000.0, 600_000)))
+    line = fit(samples((10 * MB, 500_000)), timed=near).curve.lines
+    assert (line.alpha_ns, line.ns_per_byte) == ((0,), (pytest.approx(0.05),))
+
+
 def test_sizes_that_were_timed_are_known():
     found = fit(samples(*[(10 * MB, 500_000)] * 4), timed=TIMES)
     assert (found.smallest_bytes, found.largest_bytes) == (10 * MB, 10 * MB)

@@ -259,26 +259,32 @@ def test_a_step_that_ends_with_another_optimizer_is_not_cut_short(job):
     assert late.told["steps_seen"] == 10
 
 
-def test_replicas_are_looked_at_once_nothing_is_recorded_any_more(job, monkeypatch):
-    checked = job(check_replicas=True, stop_after=True)
+LAST = [("check_replicas", "replicas", "replica"), ("measure_link", "link", "measured")]
+
+
+@pytest.mark.parametrize(("option", "module", "function"), LAST)
+@pytest.mark.parametrize("ranks", ["all", "1"])
+def test_ranks_meet_once_nothing_is_recorded_any_more(  # noqa: PLR0917
+    job, monkeypatch, option, module, function, ranks
+):
+    checked = job(**{option: True}, ranks=ranks, stop_after=True)
     seen = []
-
-    def replica():
-        seen.append(checked.log[-1])
-        return {"models": [], "problem": None}
-
-    monkeypatch.setattr(recorder_module.replicas, "replica", replica)
+    found = getattr(recorder_module, module)
+    monkeypatch.setattr(found, function, lambda: seen.extend(checked.log[-1:]) or {"told": 1})
     with pytest.raises(SystemExit):
         checked.steps(10)
-    assert seen == ["stop full after 2"]
-    assert checked.told["replica"] == {"models": [], "problem": None}
+    assert seen == (["stop full after 2"] if ranks == "all" else [])
+    assert checked.told[module.removesuffix("s")] == {"told": 1}
 
 
-@pytest.mark.parametrize(("chosen", "steps"), [({"check_replicas": True}, 9), ({}, 10)])
-def test_replicas_are_not_told_before_the_end_or_unasked(job, chosen, steps):
-    ended = job(**chosen).steps(steps)
+@pytest.mark.parametrize(("option", "module", "_function"), LAST)
+@pytest.mark.parametrize(("asked", "steps"), [(True, 9), (False, 10)])
+def test_what_ranks_tell_then_is_not_told_before_or_unasked(
+    job, option, module, _function, asked, steps
+):
+    ended = job(**{option: asked}).steps(steps)
     ended.exit()
-    assert ended.told["replica"] is None
+    assert ended.told[module.removesuffix("s")] is None
 
 
 def test_the_cap_is_there_from_the_first_and_given_back_at_the_end(job, monkeypatch):

@@ -90,6 +90,7 @@ def test_the_cap_that_the_script_has_is_not_run_again(jobs, asked, made, own):
 
 def test_each_run_is_recorded_ends_early_and_looks_at_its_replicas(jobs):
     jobs.sweep("--bucket-cap-mb", "1", "--warmup", "3")
+    assert all(options.measure_link for options in jobs.options.values())
     for options in jobs.options.values():
         assert (options.profiler, options.stop_after, options.check_replicas) == (
             "torch",

@@ -106,7 +106,7 @@ class Timed:
 
     def fixed_ns(self, size_bytes: float) -> float:
         """Return what of that time is not of its bytes: where the first line begins."""
-        return min(self._begin_ns, self(size_bytes))
+        return self._begin_ns
 
     def times(self, factor: float) -> Timed:
         """Return what would be timed if all took so many times as long."""
