@@ -114,11 +114,11 @@ def test_on_a_gpu_its_own_clock_counts_from_behind_the_wait(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: log.append("all done"))
-    monkeypatch.setattr(torch.cuda, "device", nullcontext)
+    monkeypatch.setattr(torch.cuda, "device", lambda one: log.append(one.type) or nullcontext())
     monkeypatch.setattr(torch.cuda, "_sleep", lambda _cycles: log.append("sleep"), raising=False)
     monkeypatch.setattr(link, "_reduce", lambda *_: log.append("reduce"))
     assert link._time_ns(of_device("cuda"), torch.zeros(8), 32) == 500_000
-    assert log == ["all done", "sleep", "record", "reduce", "record", "synchronize"]
+    assert log == ["cuda", "all done", "sleep", "record", "reduce", "record", "synchronize"]
 
 
 @pytest.mark.parametrize(

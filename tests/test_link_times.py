@@ -217,6 +217,13 @@ def test_ranks_that_share_a_gpu_take_turns_and_tell_nothing_of_the_link(tmp_path
     assert predict(run, [16]).model.timed is not None
 
 
+def test_what_was_timed_in_a_larger_group_is_not_of_the_buckets(tmp_path):
+    told = timed_run(SMALL_IS_FAST, tmp_path, lambda mib: 20 + mib * 60)
+    wide = replace(told.manifest.link.groups[0], members=(0, 1, 2, 3))
+    found = predict(replace(told, manifest=Manifest(link=Link((wide,)))), [16])
+    assert (found.model.timed_sizes, found.model.timed_ratio) == (0, None)
+
+
 def test_why_the_link_was_not_measured_is_a_note(tmp_path):
     run = recorded(SMALL_IS_FAST, tmp_path)
     failed = replace(run, manifest=Manifest(link=Link((), "rank 1 has no room")))

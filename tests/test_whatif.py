@@ -23,9 +23,7 @@ from whatif_jobs import (
 
 from ddptrace import analyze, load_run
 from ddptrace.errors import RunError
-from ddptrace.metrics.measured import Measured
 from ddptrace.whatif.document import to_json
-from ddptrace.whatif.models import DEFAULT_PAUSE_NS, Pauses, pauses
 from ddptrace.whatif.packing import Limits, pack
 from ddptrace.whatif.predict import predict
 from ddptrace.whatif.scenario import Scenario
@@ -50,30 +48,6 @@ def test_the_step_with_any_cap_is_what_the_job_would_take(job, tmp_path):
     assert found.replayed_step_ns == pytest.approx(found.recorded_step_ns, rel=0.002)
     assert found.anchor == "recorded"
     assert found.resolution == "parameters"
-
-
-def test_a_bucket_waits_for_room_beside_compute(tmp_path):
-    """Seven of eight buckets wait: those beside compute for 40 µs, those after it for 3."""
-    job = replace(PLAIN, buckets=[[place] for place in range(8)], room=40, per_mib=40)
-    run = recorded(job, tmp_path)
-    found = pauses(Measured.of(run))
-    assert found.beside_ns == pytest.approx(40_000)
-    assert found.alone_ns == pytest.approx(3_000)
-    predicted = predict(run, [1, 5, 8])
-    assert predicted.replayed_step_ns == pytest.approx(predicted.recorded_step_ns, rel=0.002)
-    for cap, step_us in steps(predicted).items():
-        assert step_us == pytest.approx(step_of(with_cap(job, cap)), rel=0.01)
-
-
-def test_few_pauses_beside_compute_tell_nothing(tmp_path):
-    found = pauses(Measured.of(recorded(replace(PLAIN, room=40, steps=1), tmp_path)))
-    assert found.beside_ns == DEFAULT_PAUSE_NS
-
-
-def test_a_bucket_that_the_host_launched_late_waited_for_the_host(tmp_path):
-    """The host launches a bucket a kernel at a time, each long after the one before is reduced."""
-    job = replace(PLAIN, buckets=[[place] for place in range(8)], host=900, kernel=10)
-    assert pauses(Measured.of(recorded(job, tmp_path))) == Pauses()
 
 
 def test_the_cap_of_the_recorded_buckets_is_found(tmp_path):
@@ -333,20 +307,36 @@ def test_all_reduces_outside_backward_are_no_buckets(tmp_path):
         predict(load_run(tmp_path))
 
 
+OTHER = {
+    "Collective name": "broadcast", "In msg nelems": 1000, "Out msg nelems": 1000,
+    "dtype": "Float", "Process Group Name": "0", "Group size": 2,
+    "Process Group Ranks": "[0, 1]",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(("step", "known"), [(0, []), (1, ["broadcast"])])
 def test_other_collectives_are_those_of_steps_that_count(step, known, tmp_path):
     """Of four steps the first does not count."""
-    told = {
-        "Collective name": "broadcast", "In msg nelems": 1000, "Out msg nelems": 1000,
-        "dtype": "Float", "Process Group Name": "0", "Group size": 2,
-        "Process Group Ranks": "[0, 1]",
-    }  # fmt: skip
     for rank in (0, 1):
         kineto = record(PLAIN, rank)
         at = 10_000 + step * step_of(PLAIN) + 100
-        kineto.comm(at, at + 50, launch=at - 1085, thread=LOOP, **told)
+        kineto.comm(at, at + 50, launch=at - 1085, thread=LOOP, **OTHER)
         kineto.write(tmp_path / f"rank{rank}.json")
     assert [one.operation for one in predict(load_run(tmp_path)).other_models] == known
+
+
+def test_other_collectives_of_one_group_are_told_apart_by_what_they_do(tmp_path):
+    """In each step but the first a broadcast of 50 µs and a reduction of 90."""
+    for rank in (0, 1):
+        kineto = record(PLAIN, rank)
+        for step in (1, 2, 3):
+            at = 10_000 + step * step_of(PLAIN) + 100
+            kineto.comm(at, at + 50, launch=at - 1085, thread=LOOP, **OTHER)
+            told = OTHER | {"Collective name": "reduce"}
+            kineto.comm(at + 60, at + 150, launch=at - 1075, thread=LOOP, **told)
+        kineto.write(tmp_path / f"rank{rank}.json")
+    found = predict(load_run(tmp_path)).other_models
+    assert {(one.operation, one.samples) for one in found} == {("broadcast", 3), ("reduce", 3)}
 
 
 def test_the_report_has_the_predictions(tmp_path):
