@@ -17,22 +17,38 @@ CAPTURE = import_module("ddptrace.cli.capture")  # the package's attribute is th
 
 
 @pytest.fixture
-def signalled(monkeypatch):
-    """Send a signal to this process as soon as a command was started, before anybody knows it."""
+def signalled(monkeypatch, request):
+    """Send a signal to this process as soon as a command was started, before anybody knows it.
+
+    Which one is the parameter, else that of Ctrl-C, from no terminal.
+    """
+    for module in (child, CAPTURE):
+        monkeypatch.setattr(module, "_at_terminal", lambda: False)
+    number = getattr(request, "param", signal.SIGINT)
 
     def start(*words, **options):
         started = POPEN(*words, **options)
         time.sleep(0.5)  # Python dies of a signal that comes before it is up, and says so with 1
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
         return started
 
     monkeypatch.setattr(subprocess, "Popen", start)
+    return number
 
 
-def test_the_recorder_passes_it_on_to_the_job(signalled):
+@pytest.mark.parametrize(
+    ("signalled", "is_nsys", "passed_on"),
+    [
+        (signal.SIGINT, False, signal.SIGINT),
+        (signal.SIGHUP, False, signal.SIGHUP),
+        (signal.SIGHUP, True, signal.SIGTERM),
+    ],
+    indirect=["signalled"],
+)
+def test_the_recorder_passes_it_on_to_the_job(signalled, is_nsys, passed_on):
     began = time.monotonic()
-    ended = child.run(SLEEP, os.environ)
-    assert (ended.code, ended.interrupted, ended.by) == (130, True, signal.SIGINT)
+    ended = child.run(SLEEP, os.environ, is_nsys=is_nsys)
+    assert (ended.code, ended.interrupted, ended.by) == (128 + passed_on, True, signalled)
     assert time.monotonic() - began < 30
 
 

@@ -295,12 +295,23 @@ def test_odd_times_of_a_link_cost_the_group_alone(tmp_path, odd):
     assert found.exit_code == 3
 
 
-def test_files_that_were_unpacked_or_packed_since_are_those_of_the_manifest(tmp_path):
-    captured(tmp_path)
-    before = load_run(tmp_path)
-    for path in tmp_path.glob("rank*.json.gz"):
+def unpack(folder):
+    for path in folder.glob("rank*.json.gz"):
         path.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
         path.unlink()
+
+
+def name_unpacked(folder):
+    """Let the manifest name files as they were before somebody packed them."""
+    path = folder / "manifest.json"
+    path.write_text(path.read_text().replace(".json.gz", ".json"))
+
+
+@pytest.mark.parametrize("change", [unpack, name_unpacked])
+def test_files_that_were_unpacked_or_packed_since_are_those_of_the_manifest(tmp_path, change):
+    captured(tmp_path)
+    before = load_run(tmp_path)
+    change(tmp_path)
     after = load_run(tmp_path)
     assert [[mark.index for mark in trace.marks] for trace in after.traces] == [
         [mark.index for mark in trace.marks] for trace in before.traces
