@@ -104,6 +104,13 @@ def test_noisier_transfers_are_less_sure():
     assert width(0.1) > 2 * width(0.01)
 
 
+def test_the_likeliest_is_between_the_bounds_where_few_resampled_curves_are_as_low():
+    pairs = [(4, 220), (8, 380), (8, 570), (16, 700), (16, 700), (32, 2010)]
+    found = fit(samples(*[(size * MB, time * 1000) for size, time in pairs]))
+    low, high = found.bounds(2 * MB)
+    assert low <= found.curve(2 * MB) < high
+
+
 def test_one_size_has_an_assumed_alpha_and_bandwidth_to_go_with_it():
     found = fit(samples((100 * MB, 4 * MB), (100 * MB, 4 * MB)))
     assert found.is_assumed

@@ -14,7 +14,7 @@ from ddptrace.whatif.contention import Slowed
 from ddptrace.whatif.cost import LEAST_OTHER_JOB, fit
 from ddptrace.whatif.job import job_of
 from ddptrace.whatif.known import Known
-from ddptrace.whatif.models import Pauses
+from ddptrace.whatif.models import Pauses, bucket_model
 from ddptrace.whatif.packing import Limits, Packing
 from ddptrace.whatif.predict import predict
 from ddptrace.whatif.scenario import Scenario
@@ -86,3 +86,13 @@ def test_an_assumed_fixed_cost_is_told_and_the_bandwidth_lies_between_its_extrem
     model = found.model
     assert model.bandwidth_low_gb_s < model.bandwidth_gb_s < model.bandwidth_high_gb_s
     assert model.alpha_low_ns < model.alpha_ns < model.alpha_high_ns
+
+
+def test_the_fixed_cost_that_is_told_is_between_its_extremes(tmp_path):
+    """The line begins at 0, as those of hardly any resampled transfers do."""
+    times = [(16, 658_640), (8, 357_806), (8, 399_013), (8, 370_279), (64, 2_678_967)]
+    times += [(32, 1_297_073), (32, 1_343_101)]
+    odd = fit(samples(*[(size * MB, time) for size, time in times]))
+    model = bucket_model(Measured.of(recorded(PLAIN, tmp_path)), odd, KNOWN.beside)
+    assert model.alpha_low_ns <= model.alpha_ns < model.alpha_high_ns
+    assert model.bandwidth_low_gb_s < model.bandwidth_gb_s < model.bandwidth_high_gb_s

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from whatif_jobs import PLAIN, recorded, step_of, steps, with_cap
 
+from ddptrace.metrics.comm_table import NONE
 from ddptrace.metrics.measured import Measured
 from ddptrace.whatif.models import DEFAULT_PAUSE_NS, Pauses, pauses
 from ddptrace.whatif.predict import predict
@@ -53,6 +54,12 @@ def test_a_bucket_that_the_host_launched_late_waited_for_the_host(tmp_path):
     for table in measured.collected.tables.values():
         table.launch_ns[:] = table.start_ns
     assert pauses(measured) == Pauses()
+
+
+def test_a_bucket_behind_one_that_is_not_known_tells_nothing(tmp_path):
+    measured = Measured.of(recorded(SINGLE, tmp_path))
+    measured.buckets.bucket[3] = NONE
+    assert pauses(measured).beside_ns == pytest.approx(40_000)
 
 
 def test_a_bucket_that_one_rank_comes_to_late_did_not_wait(tmp_path):

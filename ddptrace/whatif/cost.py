@@ -86,11 +86,10 @@ class Fit:
 
     def bounds(self, size_bytes: float) -> tuple[float, float]:
         """Return between what a transfer of a size takes: of the resampled curves nine in ten."""
-        found = sorted(curve(size_bytes) for curve in self.others)
-        cut = len(found) // 20
-        low, high = found[cut], found[-1 - cut]
+        found = [curve(size_bytes) for curve in self.others]
+        low, high = nine_in_ten(found, self.curve(size_bytes))
         widen = 1 + OUTSIDE_RATIO * min(self.doublings_outside(size_bytes), 1.0) ** 0.5
-        return min(low, self.curve(size_bytes)) / widen, max(high, self.curve(size_bytes)) * widen
+        return low / widen, high * widen
 
     @property
     def other_job_ratio(self) -> float:
@@ -130,6 +129,13 @@ class Fit:
         if self.timed is None:
             return None
         return self.curve(float(self.timed.size_bytes[-1])) / float(self.timed.time_ns[-1])
+
+
+def nine_in_ten(found: Sequence[float], likely: float) -> tuple[float, float]:
+    """Return between what nine in ten of some values are, and the likeliest one, too."""
+    ordered = sorted(found)
+    cut = len(ordered) // 20
+    return min(ordered[cut], likely), max(ordered[-1 - cut], likely)
 
 
 def fit(samples: Samples, alpha_ns: float | None = None, timed: LinkTimes | None = None) -> Fit:

@@ -11,7 +11,7 @@ from ddptrace.metrics.comm_table import NONE
 from ddptrace.metrics.measured import Measured
 from ddptrace.metrics.stragglers import sharing_ranks
 from ddptrace.whatif.contention import Slowed
-from ddptrace.whatif.cost import Fit, Samples, fit
+from ddptrace.whatif.cost import Fit, Samples, fit, nine_in_ten
 from ddptrace.whatif.document import Line, Model, TimedSizes
 from ddptrace.whatif.link_times import LinkTimes, link_times
 
@@ -104,19 +104,19 @@ def _model(measured: Measured, rows: NDArray[np.intp], found: Fit) -> Model:
             curve.from_bytes, curve.alpha_ns, curve.ns_per_byte, strict=True
         )
     ]
-    alphas = sorted(one.lines.alpha_ns[-1] for one in found.others)
-    slopes = sorted(one.lines.ns_per_byte[-1] for one in found.others)
-    cut = len(alphas) // 20
+    others = [one.lines for one in found.others]
+    alphas = nine_in_ten([one.alpha_ns[-1] for one in others], curve.alpha_ns[-1])
+    slopes = nine_in_ten([one.ns_per_byte[-1] for one in others], curve.ns_per_byte[-1])
     sizes = collected.is_there[rows].sum(axis=1)
     return Model(
         operation=collected.words.operation(int(collected.operation[rows[0]])),
         group_size=int(sizes.max()) if sizes.size else None,
         alpha_ns=lines[-1].alpha_ns,
-        alpha_low_ns=round(alphas[cut]),
-        alpha_high_ns=round(alphas[-1 - cut]),
+        alpha_low_ns=round(alphas[0]),
+        alpha_high_ns=round(alphas[1]),
         bandwidth_gb_s=lines[-1].bandwidth_gb_s,
-        bandwidth_low_gb_s=_bandwidth(slopes[-1 - cut]),
-        bandwidth_high_gb_s=_bandwidth(slopes[cut]),
+        bandwidth_low_gb_s=_bandwidth(slopes[1]),
+        bandwidth_high_gb_s=_bandwidth(slopes[0]),
         is_assumed=found.is_assumed,
         samples=found.samples,
         sizes=found.sizes,
