@@ -15,6 +15,7 @@ from ddptrace.whatif.cost import (
     UNKNOWN_OTHER_JOB,
     Samples,
     fit,
+    nine_in_ten,
 )
 from ddptrace.whatif.curves import Lines, straight
 
@@ -102,6 +103,11 @@ def test_noisier_transfers_are_less_sure():
         return high - low
 
     assert width(0.1) > 2 * width(0.01)
+
+
+@pytest.mark.parametrize(("likely", "bounds"), [(10, (1, 19)), (0, (0, 19)), (20, (1, 20))])
+def test_nine_in_ten_and_the_likeliest_are_between_the_bounds(likely, bounds):
+    assert nine_in_ten([*range(20, -1, -1)], likely) == bounds
 
 
 def test_the_likeliest_is_between_the_bounds_where_few_resampled_curves_are_as_low():

@@ -11,14 +11,14 @@ from whatif_jobs import PLAIN, recorded, with_cap
 from ddptrace.metrics.measured import Measured
 from ddptrace.whatif.anchor import Anchoring
 from ddptrace.whatif.contention import Slowed
-from ddptrace.whatif.cost import LEAST_OTHER_JOB, fit
+from ddptrace.whatif.cost import LEAST_OTHER_JOB, REACH, fit
 from ddptrace.whatif.job import job_of
 from ddptrace.whatif.known import Known
 from ddptrace.whatif.models import Pauses, bucket_model
 from ddptrace.whatif.packing import Limits, Packing
 from ddptrace.whatif.predict import predict
 from ddptrace.whatif.scenario import Scenario
-from ddptrace.whatif.scenes import Scenes
+from ddptrace.whatif.scenes import OUTSIDE_DOUBLINGS, Scenes
 from ddptrace.whatif.schedule import packed
 
 KNOWN = Known(
@@ -55,10 +55,24 @@ def test_other_jobs_are_as_much_faster_as_slower():
 
 @pytest.fixture
 def scenes(tmp_path):
-    """Return the replays of a job whose step is known without any noise."""
+    """Return the replays of a job whose step is known without any noise, and the job."""
     job = job_of(Measured.of(recorded(PLAIN, tmp_path)))
-    start = Anchoring(3e6, "recorded", 3e6, 0.0, 1.0)
-    return Scenes(job, KNOWN, start, Scenario(), None), job
+    return scenes_of(job, KNOWN), job
+
+
+def scenes_of(job, known):
+    return Scenes(job, known, Anchoring(3e6, "recorded", 3e6, 0.0, 1.0), Scenario(), None)
+
+
+@pytest.mark.parametrize(("nearer", "is_outside"), [(0.99, True), (1.01, False)])
+def test_a_size_half_a_doubling_further_out_than_what_was_seen_is_outside(
+    scenes, nearer, is_outside
+):
+    _, job = scenes
+    one = packed(job.pieces, Packing(), Limits(1 << 30, 1 << 30))
+    seen = round(nearer * int(one.size_bytes[0]) / REACH / 2**OUTSIDE_DOUBLINGS)
+    known = replace(KNOWN, fit=replace(KNOWN.fit, smallest_bytes=MB, largest_bytes=seen))
+    assert scenes_of(job, known).predicted(1024, one, 0.0).is_outside == is_outside
 
 
 def test_what_the_replay_misses_grows_with_how_much_is_changed(scenes):
