@@ -12,7 +12,7 @@ from whatif_jobs import Job, recorded, step_of
 from ddptrace import predict
 from ddptrace.manifest import Link, LinkGroup, Manifest
 from ddptrace.outputs.predictions import grounds
-from ddptrace.whatif.cost import OUTSIDE_RATIO, fit
+from ddptrace.whatif.cost import LEAST_OTHER_JOB, OUTSIDE_RATIO, fit
 from ddptrace.whatif.link_times import LinkTimes, link_times
 from ddptrace.whatif.scenario import Scenario
 
@@ -27,14 +27,21 @@ def group(*members, sizes=(KIB, MIB), times=((9, 8, 7), (80, 90, 70)), operation
     return LinkGroup(members, operation, tuple(sizes), tuple(times))
 
 
-def test_the_times_of_the_group_are_the_medians_of_its_calls():
+def test_the_times_of_the_group_are_the_shortest_of_its_calls():
+    """What else is going on only makes a call longer."""
     found = link_times(Link((group(0, 1),)), [0, 1], 2)
-    assert (found.size_bytes.tolist(), found.time_ns.tolist()) == ([KIB, MIB], [8, 80])
+    assert (found.size_bytes.tolist(), found.time_ns.tolist()) == ([KIB, MIB], [7, 70])
 
 
-def test_a_larger_message_is_never_faster():
+def test_sizes_may_be_told_in_any_order():
+    turned = group(0, 1, sizes=(MIB, KIB), times=((80, 90, 70), (9, 8, 7)))
+    found = link_times(Link((turned,)), [0, 1], 2)
+    assert (found.size_bytes.tolist(), found.time_ns.tolist()) == ([KIB, MIB], [7, 70])
+
+
+def test_a_message_that_took_longer_than_a_larger_one_was_disturbed():
     times = link_times(Link((group(0, 1, times=((90,), (80,))),)), [0, 1], 2).time_ns
-    assert times.tolist() == [90, 90]
+    assert times.tolist() == [80, 80]
 
 
 @pytest.mark.parametrize(("ranks", "size"), [([0, 2], 2), ([0, 1], 4), ([0, 1, 2], None), ([4], 2)])
@@ -55,6 +62,10 @@ def test_ranks_that_were_not_recorded_may_be_of_the_group():
         group(0, 1, times=((), ())),
         group(0, 1, sizes=(0, 0)),
         group(0, 1, sizes=(KIB, KIB)),
+        group(0, 1, sizes=(KIB, MIB, 2 * MIB)),
+        group(0, 1, times=((9,),)),
+        group(0, 1, times=((9, 0), (80,))),
+        group(0, 1, times=((9,), ())),
     ],
 )
 def test_what_cannot_be_used_is_not(broken):
@@ -112,7 +123,8 @@ def test_without_a_transfer_alone_those_that_were_timed_are():
         ([], [90_000], 1),  # one beside compute tells nothing
         ([1_000_000], [90_000] * 2, 1.5),  # one alone tells less than what was timed
         ([1_000_000] * 2, [90_000] * 2, 1),  # none is shorter beside compute
-        ([], [300_000] * 2, 2),  # nor more than twice as long
+        ([], [118_000] * 2, 118 / 60),
+        ([], [122_000] * 2, 1),  # more than twice as long: the link was another one
     ],
 )
 def test_how_much_longer_it_takes_beside_compute_is_told_by_two_or_more(
@@ -210,7 +222,7 @@ def test_a_faster_link_moves_the_bytes_of_what_was_timed_faster(tmp_path):
 
 
 def test_ranks_that_share_a_gpu_take_turns_and_tell_nothing_of_the_link(tmp_path):
-    run = timed_run(SMALL_IS_FAST, tmp_path, lambda mib: 20_000)
+    run = timed_run(SMALL_IS_FAST, tmp_path, lambda mib: 20 + mib * 60)
     traces = [replace(one, facts=replace(one.facts, gpu="GPU-0")) for one in run.traces]
     shared = predict(replace(run, traces=tuple(traces)), [16])
     assert (shared.model.timed, shared.trust) == (None, "low")
@@ -228,3 +240,47 @@ def test_why_the_link_was_not_measured_is_a_note(tmp_path):
     run = recorded(SMALL_IS_FAST, tmp_path)
     failed = replace(run, manifest=Manifest(link=Link((), "rank 1 has no room")))
     assert "the link was not measured: rank 1 has no room" in predict(failed, [16]).notes
+
+
+@pytest.mark.parametrize(
+    ("factor", "is_used"), [(0.51, True), (0.49, False), (1.99, True), (2.1, False)]
+)
+def test_a_link_that_was_another_one_in_the_steps_is_not_used(factor, is_used):
+    found = fit(samples(*[(10 * MB, round(500_000 * factor))] * 4), timed=TIMES)
+    assert (found.timed is not None) == is_used
+    assert found.is_assumed != is_used
+    if not is_used:
+        assert found.refused_ratio == pytest.approx(factor)
+        assert found.curve(10 * MB) == pytest.approx(500_000 * factor)
+
+
+def test_the_further_off_the_link_was_the_less_sure_is_another_job():
+    def ratio(factor):
+        pairs = [(10 * MB, round(500_000 * factor))] * 30
+        return fit(samples(*pairs), timed=TIMES).other_job_ratio
+
+    assert ratio(1.04) == LEAST_OTHER_JOB
+    assert ratio(1.2) == pytest.approx(0.1)
+    assert ratio(0.8) == pytest.approx(0.1)
+
+
+def test_far_from_all_that_was_timed_and_recorded_nothing_is_known():
+    """Recorded is 1 GB, timed up to 100 MB: 300 MB is far from both."""
+    found = fit(samples(*[(1000 * MB, 60_000_000)] * 4), timed=TIMES)
+    assert found.timed is not None
+    assert found.doublings_outside(100 * MB) == found.doublings_outside(1000 * MB) == 0
+    assert found.doublings_outside(300 * MB) == pytest.approx(np.log2(3 / 1.25))
+
+
+@pytest.mark.parametrize(
+    ("cost", "scenario", "words"),
+    [
+        (lambda mib: 20 + mib * 20, None, "the middle transfer of the steps took 2."),
+        (lambda mib: 20 + mib * 60, Scenario(alpha_ns=20_000), "the line that was given counts"),
+        (lambda mib: 0, None, "of no such group, of one size, or not of each size"),
+    ],
+)
+def test_why_what_was_timed_is_not_used_is_a_note(cost, scenario, words, tmp_path):
+    found = predict(timed_run(SMALL_IS_FAST, tmp_path, cost), [16], scenario)
+    assert found.model.timed is None
+    assert any(words in note for note in found.notes)

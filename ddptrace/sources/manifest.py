@@ -134,14 +134,14 @@ def _files(
             for name in dict.fromkeys((*facts.files, *parts)):
                 # No file can have a name with a NUL or half a character in it.
                 with contextlib.suppress(ValueError):
-                    for each in _names_on_disk(name):
-                        yield (path.parent / each).resolve(), facts, parts.get(name)
+                    yield _on_disk(path.parent / name).resolve(), facts, parts.get(name)
 
 
-def _names_on_disk(name: str) -> tuple[str, str]:
-    """Return the names that a file may have by now: somebody may have unpacked or packed it."""
-    packed = name.endswith(_PACKED)
-    return name, name.removesuffix(_PACKED) if packed else name + _PACKED
+def _on_disk(path: Path) -> Path:
+    """Return the file that is there: somebody may have unpacked or packed it since."""
+    is_packed = path.name.endswith(_PACKED)
+    other = path.with_name(path.name.removesuffix(_PACKED) if is_packed else path.name + _PACKED)
+    return other if other.is_file() and not path.exists() else path
 
 
 # --- a JSON object as a record of the model: what does not fit is left out, and nothing else

@@ -32,6 +32,8 @@ H200 transfers were between 28 % slower and 33 % faster than the line of others 
 SPREADS = 2.0
 """Transfers are this many times as far off in another job as eight in ten are in one."""
 LEAST_OTHER_JOB, MOST_OTHER_JOB = 0.03, 0.2
+MOST_TIMED_RATIO = 2.0
+"""Where transfers of steps differ more from what was timed alone, the link was another one then."""
 FEWEST_TO_SPREAD, UNKNOWN_OTHER_JOB = 20, 0.1
 """Fewer transfers tell no less than this of other jobs."""
 ALIKE = 1.02
@@ -68,7 +70,8 @@ class Fit:
     alone. `is_assumed` says that one size tells no fixed cost, so that it was assumed.
     `size` and `alone_ns` are the transfers, as they would be alone, `residual_ratio` the median of
     how far they are off the curve. `timed` is what the curve has its form of, None where that is
-    of the transfers alone.
+    of the transfers alone; where it was refused, the middle transfer took `refused_ratio` times as
+    long.
     """
 
     curve: CostCurve
@@ -83,6 +86,7 @@ class Fit:
     alone_ns: Floats
     residual_ratio: float
     timed: LinkTimes | None = None
+    refused_ratio: float | None = None
 
     def bounds(self, size_bytes: float) -> tuple[float, float]:
         """Return between what a transfer of a size takes: of the resampled curves nine in ten."""
@@ -96,16 +100,18 @@ class Fit:
         """Return by how much transfers of the sizes that were seen differ in another job."""
         off = self.alone_ns / [max(self.curve(each), 1.0) for each in self.size.tolist()]
         low, high = np.percentile(off, (10, 90))
-        known = float(np.clip(SPREADS * (high - low) / 2, LEAST_OTHER_JOB, MOST_OTHER_JOB))
+        # One link that is not as it was timed may be so for some sizes more than for others.
+        unlike = 0.0 if self.timed_ratio is None else abs(self.timed_ratio - 1) / 2
+        spread = max(SPREADS * (high - low) / 2, unlike)
+        known = float(np.clip(spread, LEAST_OTHER_JOB, MOST_OTHER_JOB))
         return known if self.samples >= FEWEST_TO_SPREAD else max(known, UNKNOWN_OTHER_JOB)
 
     def doublings_outside(self, size_bytes: float) -> float:
         """Return how many times a size is twice as far out as the fitted ones reach."""
-        seen = [self.smallest_bytes, self.largest_bytes]
-        seen += [] if self.timed is None else self.timed.size_bytes.tolist()
-        below = min(seen) / REACH / max(size_bytes, 1.0)
-        above = size_bytes / (max(seen) * REACH)
-        return float(np.log2(max(below, above, 1.0)))
+        seen = [(self.smallest_bytes, self.largest_bytes)]
+        if self.timed is not None:
+            seen.append((int(self.timed.size_bytes[0]), int(self.timed.size_bytes[-1])))
+        return min(_doublings(size_bytes, *each) for each in seen)
 
     def with_line(self, alpha_ns: float | None, bandwidth_gb_s: float | None) -> Fit:
         """Return the fit with a fixed cost or a bandwidth that somebody knows better."""
@@ -131,6 +137,12 @@ class Fit:
         return self.curve(float(self.timed.size_bytes[-1])) / float(self.timed.time_ns[-1])
 
 
+def _doublings(size_bytes: float, smallest: int, largest: int) -> float:
+    below = smallest / REACH / max(size_bytes, 1.0)
+    above = size_bytes / (largest * REACH)
+    return float(np.log2(max(below, above, 1.0)))
+
+
 def nine_in_ten(found: Sequence[float], likely: float) -> tuple[float, float]:
     """Return between what nine in ten of some values are, and the likeliest one, too."""
     ordered = sorted(found)
@@ -142,8 +154,23 @@ def fit(samples: Samples, alpha_ns: float | None = None, timed: LinkTimes | None
     """Return what fits transfers of one operation in one group; there is one at least.
 
     `alpha_ns` is the fixed cost to assume where sizes do not tell it; `timed` is what collectives
-    of other sizes took while nothing else ran.
+    of other sizes took while nothing else ran. That is refused where steps tell something else.
     """
+    ratio = None if timed is None else _middle_ratio(samples, timed)
+    if ratio is not None and not 1 / MOST_TIMED_RATIO <= ratio <= MOST_TIMED_RATIO:
+        return replace(_fit(samples, alpha_ns, None), refused_ratio=ratio)
+    return _fit(samples, alpha_ns, timed)
+
+
+def _middle_ratio(samples: Samples, timed: LinkTimes) -> float:
+    """Return how many times as long as timed alone the middle transfer took."""
+    curve = _timed(timed)
+    return float(
+        np.median(samples.transfer_ns / [curve(one) for one in samples.size_bytes.tolist()])
+    )
+
+
+def _fit(samples: Samples, alpha_ns: float | None, timed: LinkTimes | None) -> Fit:
     contention = _contention(samples) if timed is None else _longer_beside(samples, timed)
     alone = samples.transfer_ns / (1 + (contention - 1) * samples.hidden)
     size = _grouped(samples.size_bytes)

@@ -12,11 +12,12 @@ from ddptrace.intervals import IntArray
 from ddptrace.manifest import Link, LinkGroup
 
 OPERATION = "all_reduce"
+_FEWEST_SIZES = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinkTimes:
-    """Times of rising sizes; they never fall."""
+    """Times of two or more rising sizes; they never fall, and none is 0."""
 
     size_bytes: IntArray
     time_ns: NDArray[np.float64]
@@ -35,10 +36,15 @@ def link_times(link: Link | None, ranks: Collection[int], size: int | None) -> L
 
 
 def _times(group: LinkGroup) -> LinkTimes | None:
-    pairs = zip(group.size_bytes, group.time_ns, strict=False)  # a damaged manifest may lack some
-    known = {size: float(np.median(times)) for size, times in pairs if size and times}
-    if len(known) < 2:
+    """Return the shortest time of each size: what else was going on only makes calls longer.
+
+    A larger message is never faster, so that one that took longer than a larger one was disturbed.
+    """
+    if len(group.size_bytes) != len(group.time_ns) or len(set(group.size_bytes)) < _FEWEST_SIZES:
         return None
-    sizes = np.array(sorted(known), np.int64)
-    times = np.maximum.accumulate([known[size] for size in sizes.tolist()])
-    return LinkTimes(sizes, times)
+    if min(group.size_bytes) <= 0 or not all(times and min(times) > 0 for times in group.time_ns):
+        return None
+    known = sorted(zip(group.size_bytes, map(min, group.time_ns), strict=True), reverse=True)
+    sizes, times = np.array(known, np.int64).T
+    never_falling = np.minimum.accumulate(times)[::-1]
+    return LinkTimes(sizes[::-1].copy(), never_falling.astype(np.float64))

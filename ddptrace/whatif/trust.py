@@ -138,10 +138,30 @@ def _misfit(on: Grounds) -> str:
     )
 
 
-def _said(on: Grounds) -> Iterator[str]:
+def _of_link(on: Grounds) -> Iterator[str]:
+    """Yield why what the recorder measured of the link is not used."""
     manifest = on.measured.run.manifest
-    if manifest is not None and manifest.link is not None and manifest.link.reason:
-        yield f"the link was not measured: {manifest.link.reason}"
+    link = None if manifest is None else manifest.link
+    if link is None or on.fit.timed is not None:
+        return
+    if on.fit.refused_ratio is not None:
+        yield (
+            f"what was timed on the link alone is not used: the middle transfer of the steps took "
+            f"{on.fit.refused_ratio:.2f} times as long, so that the link was not as it is in steps"
+        )
+    elif on.is_line_given and link.groups:
+        yield "the line that was given counts, and not what was timed on the link alone"
+    elif link.reason:
+        yield f"the link was not measured: {link.reason}"
+    elif not sharing_ranks(on.measured.collected):
+        yield (
+            "what was timed on the link alone is not used: the manifest tells it of no such group, "
+            "of one size, or not of each size that it names"
+        )
+
+
+def _said(on: Grounds) -> Iterator[str]:
+    yield from _of_link(on)
     if on.start.kind == "recorded":
         yield "starts from the step as it was recorded: no time without a profiler is known"
     if on.job.others:
