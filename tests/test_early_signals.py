@@ -65,3 +65,24 @@ def test_a_command_that_cannot_be_started_leaves_signals_as_they_were(missing):
     with pytest.raises(child.CaptureError, match="cannot be started"):
         child.run([missing], os.environ)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(
+    "run", [lambda: child.run(SLEEP, os.environ), lambda: CAPTURE.run_recorder([])]
+)
+def test_a_signal_that_we_were_told_to_ignore_is_ignored(run, monkeypatch):
+    """As `nohup` has it: the command inherits that, and goes on."""
+    asks = "import signal; print(signal.getsignal(signal.SIGHUP) == signal.SIG_IGN)"
+    seen = []
+
+    def start(*_, **options):
+        seen.append(signal.getsignal(signal.SIGHUP))
+        return POPEN([sys.executable, "-c", asks], **options)
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        run()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert seen == [signal.SIG_IGN]

@@ -60,7 +60,8 @@ def run(command: Sequence[str], variables: Mapping[str, str], *, is_nsys: bool =
 
     numbers = [getattr(signal, name) for name in _PASSED_ON if hasattr(signal, name)]
     # First, so that no signal ends us and leaves the command running.
-    before = {number: signal.signal(number, pass_on) for number in numbers}
+    heard = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, pass_on) for number in heard}
     try:
         child = subprocess.Popen(list(command), env=dict(variables))
         for number in tuple(got):

@@ -63,7 +63,8 @@ def run_recorder(words: Sequence[str]) -> int:
 
     numbers = [getattr(signal, name) for name in _PASSED_ON if hasattr(signal, name)]
     # First, so that no signal ends us and leaves the recorder running.
-    before = {number: signal.signal(number, pass_on) for number in numbers}
+    heard = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, pass_on) for number in heard}
     try:
         recorder = subprocess.Popen(_recorder(words), stdout=_STDERR)
         for number in early:
