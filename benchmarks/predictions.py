@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import median
 
 from ddptrace import load_run, predict
+from ddptrace.errors import DdptraceError
 from ddptrace.metrics.recording import recording
 from ddptrace.model import Run
 from ddptrace.whatif.document import Prediction, WhatIf
@@ -38,9 +39,14 @@ def main(words: Sequence[str] | None = None) -> int:
     found = [predict(run, list(measured)) for run in runs.values()]
     for line in _table(measured, found):
         print(line)
-    rows = [(one, measured[one.bucket_cap_mb]) for each in found for one in each.predictions]
+    rows = [
+        (one, measured[one.bucket_cap_mb])
+        for each in found
+        for one in each.predictions
+        if one.bucket_cap_mb != _cap(each)  # that one is no prediction
+    ]
     inside = sum(_is_inside(*row) for row in rows)
-    print(f"\n{inside} of {len(rows)} measured steps lie in their intervals", file=sys.stderr)
+    print(f"\n{inside} of {len(rows)} predicted steps lie in their intervals", file=sys.stderr)
     return 0
 
 
@@ -62,7 +68,10 @@ def _measured(runs: Sequence[Run]) -> list[tuple[float, float]]:
 
 
 def _numbers(told: Mapping[str, float]) -> list[tuple[float, float]]:
-    return [(float(cap), step_ms) for cap, step_ms in told.items()]
+    try:
+        return [(float(cap), float(step_ms)) for cap, step_ms in told.items()]
+    except (TypeError, ValueError):
+        sys.exit('--measured: give a file such as {"1": 38.1, "25": 37.1}')
 
 
 def _cap(found: WhatIf) -> float:
@@ -93,4 +102,7 @@ def _is_inside(one: Prediction, step_ms: float) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except DdptraceError as error:
+        sys.exit(str(error))

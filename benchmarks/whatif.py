@@ -73,7 +73,7 @@ def _seconds(parameters: int, caps: int) -> float:
     }
     found = [scenes.predicted(cap, each, 0.0) for cap, each in buckets.items()]
     best = scenes.best(found, buckets, None)
-    scenes.bounds(buckets[best.bucket_cap_mb])
+    scenes.bounds(buckets[best.bucket_cap_mb], found)
     scenes.costs(list(buckets.values()))
     return time.process_time() - begun
 

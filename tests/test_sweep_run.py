@@ -305,3 +305,14 @@ def test_the_lock_is_gone_when_a_sweep_has_ended(jobs):
     jobs.sweep("--bucket-cap-mb", "1")
     assert not (jobs.folder / ".capture").exists()
     assert sweep_folder.NAME in {path.name for path in jobs.folder.iterdir()}
+
+
+def test_a_sweep_whose_job_was_too_short_goes_on_with_other_options(jobs):
+    """Nothing was measured that they could be mixed with; once something was, they are refused."""
+    jobs.ends = {"own": Ended(2)}
+    assert jobs.sweep("--bucket-cap-mb", "1") == 2
+    jobs.ends = {}
+    assert jobs.sweep("--bucket-cap-mb", "1", "--warmup", "6") == 0
+    assert jobs.made == ["own", "cap-1"]
+    with pytest.raises(CaptureError, match="another --warmup"):
+        jobs.sweep("--bucket-cap-mb", "1")

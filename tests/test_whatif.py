@@ -134,6 +134,14 @@ def test_no_cap_beats_the_bounds(tmp_path):
     assert found.bounds.free_communication_ns <= found.bounds.perfect_overlap_ns <= least
 
 
+def test_no_cap_beats_the_bounds_where_overlap_costs_more_than_it_hides(tmp_path):
+    """Compute takes three times as long beside buckets: less overlap is a shorter step."""
+    slow = with_cap(replace(PLAIN, per_mib=4, slow=3.0), 4)
+    found = predict(recorded(slow, tmp_path), CAPS)
+    least = min(one.step_ns for one in found.predictions)
+    assert found.bounds.perfect_overlap_ns <= least
+
+
 def test_of_caps_that_are_as_good_the_middle_one_is_taken(tmp_path):
     run = recorded(PLAIN, tmp_path)
     free = Scenario(free_communication=True)
@@ -227,6 +235,12 @@ def test_buckets_in_the_order_of_registration_stay_so(tmp_path):
     assert found.predictions[1].buckets == len(wanted)
     assert steps(found)[8] == pytest.approx(step_of(job), rel=0.01)
     assert steps(found)[16] == pytest.approx(step_of(replace(job, buckets=wanted)), rel=0.05)
+
+
+def test_an_order_that_is_not_told_is_not_said_to_be_kept(tmp_path):
+    found = predict(recorded(replace(PLAIN, unused=True), tmp_path), [8])
+    assert found.packing.startswith("as gradients come")
+    assert any("the order of registration" in note for note in found.notes)
 
 
 def packed_forward(sizes, cap):

@@ -106,6 +106,25 @@ def test_steps_timed_without_a_profiler_come_first(tmp_path):
     assert steps(found)[100] - steps(found)[8] == pytest.approx(grows, abs=5)
 
 
+@pytest.mark.parametrize(("times", "trust"), [(0.9, "medium"), (0.82, "medium"), (0.75, "low")])
+def test_a_job_that_was_much_faster_without_a_profiler_is_hardly_this_one(times, trust, tmp_path):
+    """No host explains it: by 11 and 22 % less it is less sure, by a third hardly sure at all."""
+    write(PLAIN, tmp_path)
+    unprofiled(tmp_path, times * step_of(PLAIN))
+    found = predict(load_run(tmp_path), CAPS, Scenario(alpha_ns=20_000))
+    assert found.trust == trust
+    assert any("the job is not always as fast" in note for note in found.notes)
+
+
+def test_no_step_takes_less_than_nothing(tmp_path):
+    """The buckets cost more than the whole step is said to take."""
+    job = with_cap(replace(PLAIN, per_mib=60), 100)
+    write(job, tmp_path)
+    unprofiled(tmp_path, 500)
+    for one in predict(load_run(tmp_path), CAPS).predictions:
+        assert 0 <= one.low_ns <= one.step_ns <= one.high_ns
+
+
 SLOW_HOST = replace(PLAIN, kernel=60, host=180)
 
 

@@ -101,7 +101,9 @@ def begin(request: SweepRequest) -> State:
         if earlier is not None and request.force:
             _remove(folder, earlier)
         elif earlier is not None:
-            _refuse_another(folder, state.request, earlier)
+            # Where no run came to its end there is nothing that other options would be mixed with.
+            if any(entry["status"] == DONE for entry in earlier["runs"]):
+                _refuse_another(folder, state.request, earlier)
             state.runs = {entry["folder"]: entry for entry in earlier["runs"]}
             state.own_cap_mb = earlier["own_cap_mb"]
         _refuse_strangers(folder, state)

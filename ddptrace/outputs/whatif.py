@@ -13,7 +13,9 @@ from ddptrace.outputs.terminal import Destination, empty_table, print_fitting
 from ddptrace.whatif.document import Prediction, WhatIf
 
 _PICTURE = 56
-_LEGEND = "ms; exposed: communication without compute beside it; tail: of that at the end"
+_LEGEND = (
+    "ms; exposed: communication without compute beside it; tail: from the last compute to its end"
+)
 
 
 def render(found: WhatIf, destination: Destination) -> str:

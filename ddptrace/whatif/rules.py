@@ -52,12 +52,13 @@ def _in_order(measured: Measured, job: Job) -> bool:
     )
 
 
-def described(packing: Packing, measured: Measured) -> str:
+def described(packing: Packing, measured: Measured, job: Job) -> str:
     """Return the rules in words."""
     version = _version(measured)
+    is_known = job.pieces.registered is not None
     order = (
         "in the order of registration, the last bucket first (find_unused_parameters)"
-        if packing.in_order
+        if packing.in_order and is_known
         else "as gradients come"
     )
     if packing.limits_first:

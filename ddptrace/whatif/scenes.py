@@ -95,7 +95,7 @@ class Scenes:
         return Prediction(
             bucket_cap_mb=cap_mb,
             buckets=len(buckets),
-            step_ns=round(expected),
+            step_ns=round(max(expected, 0.0)),
             low_ns=round(max(low, 0.0)),
             high_ns=round(high),
             exposed_comm_ns=round(step.exposed_comm_ns),
@@ -160,8 +160,8 @@ class Scenes:
             gain_high_ns=round(high),
         )
 
-    def bounds(self, buckets: Packed) -> Bounds:
-        """Return what no cap can beat; all of it starts from the step as it is."""
+    def bounds(self, buckets: Packed, found: Sequence[Prediction]) -> Bounds:
+        """Return what no cap can beat, none of these either; all starts from the step as it is."""
         job, point = self._job, self._point
         physics = self._known.after(self._known.point(self._start.host))
         offset = self._start.step_ns - point.now_ns
@@ -171,7 +171,10 @@ class Scenes:
         pause_ns = self._known.pauses.alone_ns
         return Bounds(
             free_communication_ns=round(offset + free.step_ns),
-            perfect_overlap_ns=round(offset + perfect.step_ns),
+            # What begins with the step slows compute for longer than what ends behind it.
+            perfect_overlap_ns=min(
+                round(offset + perfect.step_ns), *(one.step_ns for one in found)
+            ),
             communication_only_ns=round(sum(costs) + pause_ns * (len(costs) - 1)),
         )
 

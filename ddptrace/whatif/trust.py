@@ -18,7 +18,7 @@ from ddptrace.wording import counted
 MISFIT_RATIO = 0.03
 """A replay of the recorded buckets that is off by more is no replay of this job."""
 WILD_RATIO = 0.10
-UNEXPLAINED_RATIO = 0.05
+UNEXPLAINED_RATIO, STRANGE_RATIO = 0.05, 0.25
 OTHER_LINE_RATIO = 0.10
 """A line that somebody gives and the middle transfer is further off is not of this recording."""
 
@@ -62,6 +62,8 @@ def _grave(on: Grounds) -> Iterator[str]:
             f"the host decides: without a profiler, too, the GPU waits for it ({percent} of the "
             "recorded step), so that other buckets change little"
         )
+    if on.start.unexplained_ratio > STRANGE_RATIO:
+        yield _unexplained(on)
     if abs(on.misfit_ratio) > WILD_RATIO:
         yield _misfit(on)
     if sharing_ranks(on.measured.collected):
@@ -69,12 +71,8 @@ def _grave(on: Grounds) -> Iterator[str]:
 
 
 def _some(on: Grounds, predictions: list[Prediction]) -> Iterator[str]:
-    if on.start.unexplained_ratio > UNEXPLAINED_RATIO:
-        yield (
-            f"recorded steps take {on.start.recorded_ns / 1e6:.1f} ms and those without a profiler "
-            f"{on.start.step_ns / 1e6:.1f} ms, which waiting for the host does not explain: the "
-            "job is not always as fast"
-        )
+    if UNEXPLAINED_RATIO < on.start.unexplained_ratio <= STRANGE_RATIO:
+        yield _unexplained(on)
     if MISFIT_RATIO < abs(on.misfit_ratio) <= WILD_RATIO:
         yield _misfit(on)
     yield from _of_costs(on, predictions)
@@ -129,6 +127,14 @@ def _of_gradients(on: Grounds) -> Iterator[str]:
         )
     elif not on.is_reproduced and job.resolution != "buckets":
         yield "no cap gives the recorded buckets: DDP packed them by other rules than these"
+
+
+def _unexplained(on: Grounds) -> str:
+    return (
+        f"recorded steps take {on.start.recorded_ns / 1e6:.1f} ms and those without a profiler "
+        f"{on.start.step_ns / 1e6:.1f} ms, which waiting for the host does not explain: the "
+        "job is not always as fast"
+    )
 
 
 def _misfit(on: Grounds) -> str:
