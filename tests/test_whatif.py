@@ -261,6 +261,13 @@ def test_the_version_of_pytorch_decides_about_the_first_bucket(tmp_path):
     )
 
 
+def test_one_rank_of_several_is_refused_with_what_to_give(tmp_path):
+    write(PLAIN, tmp_path)
+    (tmp_path / "rank1.json").unlink()
+    with pytest.raises(RunError, match=r"one rank of 2 is here.*give the files of all ranks"):
+        predict(load_run(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("job", "words"),
     [

@@ -75,7 +75,10 @@ def read_sweep(folder: Path) -> SweepFile:
     except OSError as error:
         raise RunError(f"{where}: cannot be read: {error.strerror}") from error
     except (msgspec.DecodeError, RecursionError) as error:
-        raise RunError(f"{where}: is not what a sweep wrote ({one_line(error)})") from error
+        raise RunError(
+            f"{where}: is not what a sweep wrote ({one_line(error)}); its runs can be read one by "
+            "one with ddptrace report, or made again with ddptrace sweep --force"
+        ) from error
     if found.ddptrace_sweep != VERSION:
         raise RunError(
             f"{where}: has version {found.ddptrace_sweep}, and this ddptrace reads {VERSION}"

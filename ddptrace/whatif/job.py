@@ -94,15 +94,8 @@ def job_of(measured: Measured) -> Job:
 
 
 def _check(measured: Measured) -> None:
-    run, traces = measured.run, [one.trace for mine in measured.recordings.values() for one in mine]
-    if any(trace.device == "host" for trace in traces):
-        raise RunError(
-            "the run is on CPUs, where communication takes compute's own time: nothing to replay"
-        )
-    if run.partial_ranks:
-        raise RunError("a recording is not whole, and a step must be, to be replayed")
-    if run.world_size == 1:
-        raise RunError("the job has one rank, and nothing is communicated")
+    _check_ranks(measured)
+    traces = [one.trace for mine in measured.recordings.values() for one in mine]
     if measured.summary.median_step is None:
         raise RunError("no step marks: without them it is not known where a step begins")
     if any(trace.comm_missing for trace in traces):
@@ -113,6 +106,24 @@ def _check(measured: Measured) -> None:
         raise RunError(
             "no all-reduce is known to be of DDP's gradients (FSDP, tensor parallelism and other "
             "frameworks have none): only DDP's buckets can be packed anew"
+        )
+
+
+def _check_ranks(measured: Measured) -> None:
+    run, recordings = measured.run, measured.recordings
+    if any(one.trace.device == "host" for mine in recordings.values() for one in mine):
+        raise RunError(
+            "the run is on CPUs, where communication takes compute's own time: nothing to replay"
+        )
+    if run.partial_ranks:
+        raise RunError("a recording is not whole, and a step must be, to be replayed")
+    if run.world_size == 1:
+        raise RunError("the job has one rank, and nothing is communicated")
+    if len(recordings) == 1:
+        of = f"of {run.world_size} " if run.world_size else ""
+        raise RunError(
+            f"one rank {of}is here, and only all of them tell waiting from transfer: give the files "
+            "of all ranks"
         )
 
 
