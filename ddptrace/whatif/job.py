@@ -122,8 +122,8 @@ def _check_ranks(measured: Measured) -> None:
     if len(recordings) == 1:
         of = f"of {run.world_size} " if run.world_size else ""
         raise RunError(
-            f"one rank {of}is here, and only all of them tell waiting from transfer: give the files "
-            "of all ranks"
+            f"one rank {of}is here, and only all of them tell waiting from transfer: "
+            "give the files of all ranks"
         )
 
 
