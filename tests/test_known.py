@@ -90,7 +90,7 @@ def test_communication_alone_has_the_pauses_of_a_gpu_that_does_nothing_else(scen
     found, job = scenes
     each = packed(job.pieces, Packing(), Limits(1, 1))
     expected = sum(60_000 + 0.04 * size for size in each.size_bytes.tolist())
-    bound_ns = found.bounds(each).communication_only_ns
+    bound_ns = found.bounds(each, []).communication_only_ns
     assert bound_ns == pytest.approx(expected + 5 * (len(each) - 1), abs=2)
 
 

@@ -173,7 +173,7 @@ class Scenes:
             free_communication_ns=round(offset + free.step_ns),
             # What begins with the step slows compute for longer than what ends behind it.
             perfect_overlap_ns=min(
-                round(offset + perfect.step_ns), *(one.step_ns for one in found)
+                [round(offset + perfect.step_ns), *(one.step_ns for one in found)]
             ),
             communication_only_ns=round(sum(costs) + pause_ns * (len(costs) - 1)),
         )
