@@ -51,3 +51,10 @@ def test_without_a_timed_link_there_is_no_word_of_it(report):
     assert "Predictions rest on" not in page
     assert "small marks on a line" not in page
     assert "No line is fitted" in page
+
+
+def test_caps_in_the_evidence_are_whole_numbers(report):
+    """The recorded cap is 1000 MiB; what is predicted to be best has fewer digits."""
+    page = render(report)
+    assert '<data value="1000.0">1,000</data>' in page
+    assert "1e+03" not in page

@@ -127,7 +127,7 @@ def test_a_run_that_fails_stops_the_sweep_with_its_code(jobs, capsys):
     assert jobs.made == ["own", "cap-1"]
     assert jobs.told["runs"][1]["status"] == "failed"
     assert jobs.told["runs"][1]["problem"] == "the job ended with exit code 7"
-    assert "the same command goes on where this one ended" in capsys.readouterr().err
+    assert "once that is mended, it goes on where this one ended" in capsys.readouterr().err
 
 
 def test_keep_going_runs_the_others_and_returns_the_first_code(jobs):

@@ -116,6 +116,28 @@ def test_a_job_that_was_much_faster_without_a_profiler_is_hardly_this_one(times,
     assert any("the job is not always as fast" in note for note in found.notes)
 
 
+@pytest.mark.parametrize(
+    ("job", "scenario"),
+    [
+        (replace(PLAIN, late={"1": 900}), Scenario(without_straggler=True)),
+        (replace(PLAIN, per_mib=40), Scenario(bandwidth_gb_s=0.5)),
+        (replace(PLAIN, per_mib=40), Scenario(alpha_ns=1e9)),
+        (replace(PLAIN, per_mib=40), Scenario(link=0.25)),
+        (replace(PLAIN, per_mib=40), Scenario(perfect_overlap=True)),
+        (PLAIN, Scenario(is_compressed=True)),
+    ],
+)
+def test_bounds_are_those_of_the_scenario_and_no_less_than_nothing(job, scenario, tmp_path):
+    found = predict(recorded(job, tmp_path), CAPS, scenario)
+    least = min(one.step_ns for one in found.predictions)
+    assert 0 <= found.bounds.free_communication_ns <= found.bounds.perfect_overlap_ns <= least
+
+
+def test_communication_that_takes_no_time_takes_none_alone(tmp_path):
+    found = predict(recorded(PLAIN, tmp_path), CAPS, Scenario(free_communication=True))
+    assert found.bounds.communication_only_ns == 0
+
+
 def test_no_step_takes_less_than_nothing(tmp_path):
     """The buckets cost more than the whole step is said to take."""
     job = with_cap(replace(PLAIN, per_mib=60), 100)

@@ -48,7 +48,8 @@ def _sweep(request: SweepRequest, state: State) -> int:
             ended = _run(request, state, planned)
             code = code or ended.code
             if ended.interrupted or (ended.code and not request.keep_going):
-                say("sweep: stopped; the same command goes on where this one ended")
+                then = "the same command" if ended.interrupted else "once that is mended, it"
+                say(f"sweep: stopped; {then} goes on where this one ended")
                 return ended.code
         if planned == _OWN:
             _look_at_own(request, state)

@@ -162,20 +162,21 @@ class Scenes:
 
     def bounds(self, buckets: Packed, found: Sequence[Prediction]) -> Bounds:
         """Return what no cap can beat, none of these either; all starts from the step as it is."""
-        job, point = self._job, self._point
+        job, scenario = self._job, self._scenario
+        plain = replace(scenario, free_communication=False, perfect_overlap=False)
         physics = self._known.after(self._known.point(self._start.host))
-        offset = self._start.step_ns - point.now_ns
-        free = Schedule.of(job, physics, Scenario()).without_buckets()
-        perfect = Schedule.of(job, physics, Scenario(perfect_overlap=True)).with_buckets(buckets)
+        offset = self._start.step_ns - self._point.now_ns
+        free = Schedule.of(job, physics, plain).without_buckets()
+        perfect = Schedule.of(job, physics, replace(plain, perfect_overlap=True))
+        overlapped = offset + perfect.with_buckets(buckets).step_ns
+        # What begins with the step slows compute for longer than what ends behind it.
+        least = max(min([overlapped, *(one.step_ns for one in found)]), 0.0)
         costs = [physics.cost(size) for size in buckets.sent_bytes.tolist()]
-        pause_ns = self._known.pauses.alone_ns
+        alone = sum(costs) + self._known.pauses.alone_ns * (len(costs) - 1)
         return Bounds(
-            free_communication_ns=round(offset + free.step_ns),
-            # What begins with the step slows compute for longer than what ends behind it.
-            perfect_overlap_ns=min(
-                [round(offset + perfect.step_ns), *(one.step_ns for one in found)]
-            ),
-            communication_only_ns=round(sum(costs) + pause_ns * (len(costs) - 1)),
+            free_communication_ns=round(max(min(offset + free.step_ns, least), 0.0)),
+            perfect_overlap_ns=round(least),
+            communication_only_ns=0 if scenario.free_communication else round(alone),
         )
 
     def costs(self, buckets: Sequence[Packed]) -> Costs:

@@ -27,6 +27,7 @@ _WHOLE_STEP = frozenset(
     }
 )
 """Findings that are in no one place: they lead to the step as a whole."""
+_WHOLE_FROM = 100  # numbers of three digits need no more
 _MOST_EVIDENCE = 40
 
 
@@ -120,7 +121,9 @@ def _shown(metric: str, value: float | int) -> str:
         return percent(value)
     if base.endswith("_gb_s"):
         return f"{value:.2f} GB/s"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.3g}" if abs(value) < _WHOLE_FROM else f"{value:,.0f}"
 
 
 # --- where a finding shows in the timeline ---
