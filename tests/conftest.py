@@ -12,5 +12,5 @@ settings.load_profile("without deadlines")
 # tests start: a signal that is ignored is left alone.
 for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
     if signal.getsignal(_number) == signal.SIG_IGN:
-        is_interrupt = _number == signal.SIGINT
-        signal.signal(_number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
+        _is_interrupt = _number == signal.SIGINT
+        signal.signal(_number, signal.default_int_handler if _is_interrupt else signal.SIG_DFL)

@@ -86,6 +86,17 @@ def test_what_the_replay_misses_grows_with_how_much_is_changed(scenes):
         assert all_of_it == pytest.approx((known**2 + (0.5 * change) ** 2) ** 0.5, abs=2)
 
 
+def test_a_bound_is_beaten_by_no_prediction_of_other_buckets(scenes):
+    """The bounds are of the best cap's buckets; fewer of them may slow compute for less time."""
+    found, job = scenes
+    each = packed(job.pieces, Packing(), Limits(1, 1))
+    one = found.predicted(1024, each, 0.0)
+    alone = found.bounds(each, [])
+    assert found.bounds(each, [replace(one, step_ns=2 * alone.perfect_overlap_ns)]) == alone
+    beaten = found.bounds(each, [replace(one, step_ns=100_000)])
+    assert (beaten.free_communication_ns, beaten.perfect_overlap_ns) == (100_000, 100_000)
+
+
 def test_communication_alone_has_the_pauses_of_a_gpu_that_does_nothing_else(scenes):
     found, job = scenes
     each = packed(job.pieces, Packing(), Limits(1, 1))

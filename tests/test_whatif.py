@@ -134,14 +134,6 @@ def test_no_cap_beats_the_bounds(tmp_path):
     assert found.bounds.free_communication_ns <= found.bounds.perfect_overlap_ns <= least
 
 
-def test_no_cap_beats_the_bounds_where_overlap_costs_more_than_it_hides(tmp_path):
-    """Compute takes three times as long beside buckets: less overlap is a shorter step."""
-    slow = with_cap(replace(PLAIN, per_mib=4, slow=3.0), 4)
-    found = predict(recorded(slow, tmp_path), CAPS)
-    least = min(one.step_ns for one in found.predictions)
-    assert found.bounds.perfect_overlap_ns <= least
-
-
 def test_of_caps_that_are_as_good_the_middle_one_is_taken(tmp_path):
     run = recorded(PLAIN, tmp_path)
     free = Scenario(free_communication=True)

@@ -133,6 +133,16 @@ def test_bounds_are_those_of_the_scenario_and_no_less_than_nothing(job, scenario
     assert 0 <= found.bounds.free_communication_ns <= found.bounds.perfect_overlap_ns <= least
 
 
+def test_a_step_without_communication_is_without_the_straggler_too(tmp_path):
+    """Communication takes longer than compute, so that overlap is no bound of this."""
+    late = recorded(replace(PLAIN, late={"1": 900}, per_mib=60), tmp_path)
+    bounds = predict(late, CAPS, Scenario(without_straggler=True)).bounds
+    compute_us = PLAIN.forward + len(PLAIN.sizes) * PLAIN.kernel + PLAIN.optimizer
+    assert bounds.free_communication_ns / 1000 < compute_us + 100
+    with_it = predict(late, CAPS).bounds.free_communication_ns
+    assert with_it / 1000 > compute_us + 700
+
+
 def test_communication_that_takes_no_time_takes_none_alone(tmp_path):
     found = predict(recorded(PLAIN, tmp_path), CAPS, Scenario(free_communication=True))
     assert found.bounds.communication_only_ns == 0

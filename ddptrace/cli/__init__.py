@@ -80,10 +80,6 @@ def main() -> None:
         _end(_usage(error))
     except typer.Abort:  # what typer makes of a KeyboardInterrupt
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:  # whoever read our output has had enough
-        # Python flushes once more at its end, and would fail.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
     sys.exit(code)
 
 

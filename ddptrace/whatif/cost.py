@@ -1,6 +1,7 @@
 """What a collective costs by its size: straight lines fitted to the transfers of a run.
 
-T(size) = alpha + size ÷ bandwidth, on each side of a break where the data shows one.
+T(size) = alpha + size ÷ bandwidth, on each side of a break where the data shows one. Where the
+recorder timed the link alone, it is those times, as many times as long as the transfers are.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ OUTSIDE_RATIO = 0.25
 """How unsure the line is at twice of what was seen and beyond, or at half of it.
 
 A library sends small messages in other ways than large ones, and changes over at once: over four
-H200 transfers were between 28 % slower and 33 % faster than the line of others twice their size.
+H200 transfers took between 33 % less and 28 % more than the line of other sizes says.
 """
 SPREADS = 2.0
 """Transfers are this many times as far off in another job as eight in ten are in one."""
@@ -57,10 +58,6 @@ class Samples:
     transfer_ns: Floats
     hidden: Floats
 
-    def take(self, rows: NDArray[np.integer]) -> Samples:
-        """Return the chosen rows."""
-        return Samples(self.size_bytes[rows], self.transfer_ns[rows], self.hidden[rows])
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
@@ -85,7 +82,7 @@ class Fit:
     size: IntArray
     alone_ns: Floats
     residual_ratio: float
-    timed: LinkTimes | None = None
+    timed: Timed | None = None
     refused_ratio: float | None = None
 
     def bounds(self, size_bytes: float) -> tuple[float, float]:
@@ -156,21 +153,22 @@ def fit(samples: Samples, alpha_ns: float | None = None, timed: LinkTimes | None
     `alpha_ns` is the fixed cost to assume where sizes do not tell it; `timed` is what collectives
     of other sizes took while nothing else ran. That is refused where steps tell something else.
     """
-    ratio = None if timed is None else _middle_ratio(samples, timed)
-    if ratio is not None and not 1 / MOST_TIMED_RATIO <= ratio <= MOST_TIMED_RATIO:
-        return replace(_fit(samples, alpha_ns, None), refused_ratio=ratio)
-    return _fit(samples, alpha_ns, timed)
-
-
-def _middle_ratio(samples: Samples, timed: LinkTimes) -> float:
-    """Return how many times as long as timed alone the middle transfer took."""
+    if timed is None:
+        return _fit(samples, alpha_ns, None)
     curve = _timed(timed)
-    return float(
-        np.median(samples.transfer_ns / [curve(one) for one in samples.size_bytes.tolist()])
-    )
+    ratio = float(np.median(_longer(curve, samples.size_bytes, samples.transfer_ns)))
+    if not 1 / MOST_TIMED_RATIO <= ratio <= MOST_TIMED_RATIO:
+        return replace(_fit(samples, alpha_ns, None), refused_ratio=ratio)
+    return _fit(samples, alpha_ns, curve)
 
 
-def _fit(samples: Samples, alpha_ns: float | None, timed: LinkTimes | None) -> Fit:
+def _longer(timed: Timed, size_bytes: IntArray, transfer_ns: Floats) -> Floats:
+    """Return how many times as long as timed alone each transfer took."""
+    longer: Floats = transfer_ns / [timed(each) for each in size_bytes.tolist()]
+    return longer
+
+
+def _fit(samples: Samples, alpha_ns: float | None, timed: Timed | None) -> Fit:
     contention = _contention(samples) if timed is None else _longer_beside(samples, timed)
     alone = samples.transfer_ns / (1 + (contention - 1) * samples.hidden)
     size = _grouped(samples.size_bytes)
@@ -192,7 +190,7 @@ def _fit(samples: Samples, alpha_ns: float | None, timed: LinkTimes | None) -> F
 
 
 def _fitted(
-    size: IntArray, alone_ns: Floats, alpha_ns: float | None, timed: LinkTimes | None
+    size: IntArray, alone_ns: Floats, alpha_ns: float | None, timed: Timed | None
 ) -> tuple[CostCurve, Sequence[CostCurve], bool]:
     """Return the likeliest cost, others that are possible, and whether its alpha is assumed."""
     if timed is not None:
@@ -209,17 +207,14 @@ def _resampled(count: int) -> Iterator[NDArray[np.integer]]:
     return (chooser.integers(0, count, count) for _ in range(RESAMPLES))
 
 
-def _of_timed(
-    size: IntArray, alone_ns: Floats, timed: LinkTimes
-) -> tuple[CostCurve, list[CostCurve]]:
+def _of_timed(size: IntArray, alone_ns: Floats, timed: Timed) -> tuple[CostCurve, list[CostCurve]]:
     """Return what was timed, as many times as long as the transfers of steps take.
 
     Those are slower by what else is on the link and in memory then.
     """
-    curve = _timed(timed)
-    longer = alone_ns / [curve(each) for each in size.tolist()]
+    longer = _longer(timed, size, alone_ns)
     again = [float(np.median(longer[rows])) for rows in _resampled(size.size)]
-    return curve.times(float(np.median(longer))), [curve.times(each) for each in again]
+    return timed.times(float(np.median(longer))), [timed.times(each) for each in again]
 
 
 def _timed(timed: LinkTimes) -> Timed:
@@ -279,13 +274,12 @@ def _contention(samples: Samples) -> float:
     return float(np.clip(np.average(ratios, weights=weights), 1.0, _MOST_CONTENTION))
 
 
-def _longer_beside(samples: Samples, timed: LinkTimes) -> float:
+def _longer_beside(samples: Samples, timed: Timed) -> float:
     """Return how many times longer transfers take beside compute, of any sizes.
 
     Where none of a step ran alone, what was timed did.
     """
-    curve = _timed(timed)
-    longer = samples.transfer_ns / [curve(each) for each in samples.size_bytes.tolist()]
+    longer = _longer(timed, samples.size_bytes, samples.transfer_ns)
     alone, beside = longer[samples.hidden <= _ALONE], longer[samples.hidden >= _BESIDE]
     if beside.size < _FEWEST_COMPARED:
         return 1.0

@@ -61,8 +61,6 @@ class Lines:
 
     def with_line(self, alpha_ns: float | None, bandwidth_gb_s: float | None) -> Lines:
         """Return the lines with a fixed cost or a bandwidth that somebody knows better."""
-        if alpha_ns is None and bandwidth_gb_s is None:
-            return self
         alphas = self.alpha_ns if alpha_ns is None else (alpha_ns,) * len(self.alpha_ns)
         slopes = self.ns_per_byte
         if bandwidth_gb_s is not None:

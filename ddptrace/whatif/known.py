@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 
 from ddptrace.whatif.contention import ENOUGH_RATIO, Slowed
 from ddptrace.whatif.cost import Fit
@@ -60,8 +60,7 @@ class Known:
         """Yield the physics of jobs whose transfers are shorter and longer than the recorded."""
         ratio = 1 + self.fit.other_job_ratio
         for factor in (1 / ratio, ratio):
-            cost = partial(_times, self.fit.curve, factor)
-            yield self._with(cost, self.beside.ratio, host)
+            yield self._with(self.fit.curve.times(factor), self.beside.ratio, host)
 
     def without_bytes(self, host: float) -> Physics:
         """Return the physics of a link that moves any number of bytes at once."""
@@ -79,10 +78,6 @@ class Known:
         pauses = self.pauses
         contention = Contention(slowdown, self.fit.contention, pauses.alone_ns, pauses.beside_ns)
         return Physics(cost, contention, host)
-
-
-def _times(cost: Cost, factor: float, size_bytes: float) -> float:
-    return cost(size_bytes) * factor
 
 
 def _faster(whole_ns: float, alpha_ns: float, times: float) -> float:

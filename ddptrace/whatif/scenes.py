@@ -169,7 +169,7 @@ class Scenes:
         free = Schedule.of(job, physics, plain).without_buckets()
         perfect = Schedule.of(job, physics, replace(plain, perfect_overlap=True))
         overlapped = offset + perfect.with_buckets(buckets).step_ns
-        # What begins with the step slows compute for longer than what ends behind it.
+        # Other buckets than these may take less in all, and so slow compute for less time.
         least = max(min([overlapped, *(one.step_ns for one in found)]), 0.0)
         costs = [physics.cost(size) for size in buckets.sent_bytes.tolist()]
         alone = sum(costs) + self._known.pauses.alone_ns * (len(costs) - 1)
